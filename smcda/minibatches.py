@@ -1,0 +1,73 @@
+"""The training data on the device: shuffled once, addressed by ranges of examples.
+
+Every scheme asks for data in one of two ways: *append* (examples ``0 .. M_k`` of the shuffled
+order are in use, and the range only grows) or *fresh* (the next C examples, epoch after epoch).
+Both are a range of consecutive examples, so a minibatch is never a copy, and one compiled loop
+over slices of fixed length serves every M_k. The stored order is continued by a second copy of its
+beginning: a fresh range that runs over the end of an epoch goes on into the next one, and the last
+slice of a range that the slice length does not divide has something to read (which is then masked).
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+
+class Window(NamedTuple):
+    """Which examples are in use: ``[start, split)`` fully, ``[split, stop)`` to the power beta."""
+
+    start: Int[Array, "..."]
+    split: Int[Array, "..."]
+    stop: Int[Array, "..."]
+    beta: Float[Array, "..."]
+
+    @property
+    def size(self) -> Int[Array, "..."]:
+        """M_k: the number of examples in use, old and new."""
+        return self.stop - self.start
+
+    def same_data(self, other: "Window") -> Bool[Array, ""]:
+        """Whether both use the same examples in the same roles, whatever beta is."""
+        return (self.start == other.start) & (self.split == other.split) & (self.stop == other.stop)
+
+
+class Batches(NamedTuple):
+    """Shuffled examples, continued by their own beginning, and how many there really are."""
+
+    x: Shaped[Array, "stored ..."]
+    y: Shaped[Array, "stored ..."]
+    n_data: Int[Array, ""]
+
+
+def stored(
+    x: Shaped[np.ndarray, "example ..."],
+    y: Shaped[np.ndarray, "example ..."],
+    *,
+    seed: int | None,
+    overhang: int,
+) -> Batches:
+    """Put the data on the device, continued for `overhang` examples.
+
+    The order is drawn from `seed`; with None the data keep the order they have.
+    """
+    n_data = len(x)
+    order = np.arange(n_data) if seed is None else np.random.default_rng(seed).permutation(n_data)
+    rows = order[np.arange(n_data + overhang) % n_data]
+    return Batches(jnp.asarray(x[rows]), jnp.asarray(y[rows]), jnp.asarray(n_data, jnp.int32))
+
+
+def read_slice(
+    batches: Batches, first: Int[Array, ""], end: Int[Array, ""], length: int
+) -> tuple[Shaped[Array, "slice ..."], Shaped[Array, "slice ..."], Bool[Array, " slice"]]:
+    """Read `length` examples from `first` on, with a mask that is false from `end` on."""
+    x = jax.lax.dynamic_slice_in_dim(batches.x, first, length)
+    y = jax.lax.dynamic_slice_in_dim(batches.y, first, length)
+    return x, y, first + jnp.arange(length) < end
+
+
+def slices(n_examples: Int[Array, ""], length: int) -> Int[Array, ""]:
+    """How many slices of `length` cover `n_examples`."""
+    return (n_examples + length - 1) // length

@@ -1,0 +1,110 @@
+"""Telling a person how a run is going: a bar on a terminal, lines in a log, or nothing.
+
+All three have the same three calls, start, step and close, so the run does not know which it has.
+"""
+
+import sys
+import time
+from typing import NamedTuple, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+SECONDS_BETWEEN_LINES = 5.0
+
+
+class Status(NamedTuple):
+    """Where a run stands."""
+
+    iteration: int
+    batch_size: int
+    beta: float
+    ess: float
+    test_accuracy: float | None
+    seconds_left: float
+
+    def describe(self) -> str:
+        """One short line: M_k, beta, J_eff, the last test accuracy, time left."""
+        accuracy = "" if self.test_accuracy is None else f"  test {self.test_accuracy:.2f} %"
+        left = time.strftime("%H:%M:%S", time.gmtime(round(self.seconds_left)))
+        return f"M {self.batch_size}  beta {self.beta:.2f}  J_eff {self.ess:.1f}{accuracy}  left {left}"
+
+
+class ProgressView(Protocol):
+    """What a run calls while it goes on."""
+
+    def start(self, title: str, n_iterations: int) -> None:
+        """Begin showing a run."""
+
+    def step(self, status: Status) -> None:
+        """Show where it stands now."""
+
+    def close(self) -> None:
+        """Stop showing it."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def start(self, title: str, n_iterations: int) -> None:
+        """Begin showing nothing."""
+
+    def step(self, status: Status) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Stop showing nothing."""
+
+
+class Lines:
+    """A plain line every few seconds, for logs; the first and last status always get theirs."""
+
+    def start(self, title: str, n_iterations: int) -> None:
+        """Say what begins."""
+        self._n_iterations = n_iterations
+        self._last = -SECONDS_BETWEEN_LINES
+        print(title, file=sys.stderr, flush=True)
+
+    def step(self, status: Status) -> None:
+        """Write a line if the last one is old enough."""
+        now = time.monotonic()
+        if now - self._last >= SECONDS_BETWEEN_LINES or status.iteration == self._n_iterations:
+            self._last = now
+            width = len(str(self._n_iterations))
+            line = f"iteration {status.iteration:{width}d}/{self._n_iterations}  {status.describe()}"
+            print(line, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Nothing is left open."""
+
+
+class Bar:
+    """A bar on a terminal."""
+
+    def start(self, title: str, n_iterations: int) -> None:
+        """Draw the empty bar."""
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed}/{task.total}"),
+            TextColumn("{task.fields[status]}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+        )
+        self._task = self._progress.add_task(title, total=n_iterations, status="compiling")
+        self._progress.start()
+
+    def step(self, status: Status) -> None:
+        """Move the bar."""
+        self._progress.update(self._task, completed=status.iteration, status=status.describe())
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        self._progress.stop()
+
+
+def choose_view(quiet: bool) -> ProgressView:
+    """Choose a bar where a person watches, lines where a file does."""
+    if quiet:
+        return Silent()
+    return Bar() if sys.stderr.isatty() else Lines()
