@@ -18,7 +18,7 @@ class Layout(NamedTuple):
     particle_chunk: int
 
 
-def choose_layout(settings: Settings) -> Layout:
+def choose_layout(settings: Settings, n_parameters: int) -> Layout:
     """Cut so that activations stay in a CPU's cache, or fill a GPU; the settings can overrule it.
 
     The micro-batch divides both batch sizes where it can, so that no slice is half empty.
@@ -29,5 +29,6 @@ def choose_layout(settings: Settings) -> Layout:
     micro_batch = max(divisor for divisor in range(1, min(common, most) + 1) if common % divisor == 0)
     if micro_batch < min(most, settings.batch_size) / 4:
         micro_batch = min(most, settings.batch_size)
-    particle_chunk = min(settings.particles, 10 if on_cpu else settings.particles)
+    in_cache = max(1, 620_000 // n_parameters)
+    particle_chunk = min(settings.particles, in_cache) if on_cpu else settings.particles
     return Layout(settings.micro_batch or micro_batch, settings.particle_chunk or particle_chunk)

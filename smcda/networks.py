@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Array, Float, Int, UInt8
+from jaxtyping import Array, Float, Integer, UInt8
 
 from smcda.layers import ConvPool
 from smcda.priors import Parameters, Prior, fan_in_gaussian
@@ -19,6 +19,7 @@ from smcda.target import LogLikelihood
 
 N_CLASSES = 10
 Images = UInt8[Array, "image 28 28"]
+Reference = UInt8[Array, "reference 28 28"]
 
 
 class LeNet5(nn.Module):
@@ -46,7 +47,7 @@ class FashionCNN(nn.Module):
     batch_norm: bool = False
 
     @nn.compact
-    def __call__(self, images: Images, reference: Images | None = None) -> Float[Array, "image 10"]:
+    def __call__(self, images: Images, reference: Reference | None = None) -> Float[Array, "image 10"]:
         """Logits of each image."""
         n_reference = 0 if reference is None else len(reference)
         if reference is not None:
@@ -72,11 +73,13 @@ class Model(NamedTuple):
     prior: Prior
 
 
-def make_model(network: nn.Module, reference: Images | None = None) -> Model:
+def make_model(network: nn.Module, reference: Reference | None = None) -> Model:
     """Wrap a classifier; `reference` images supply the statistics of batch normalisation at test time."""
     parameters = _shapes(network)
 
-    def log_likelihood(parameters: Parameters, x: Images, y: Int[Array, " image"]) -> Float[Array, " image"]:
+    def log_likelihood(
+        parameters: Parameters, x: Images, y: Integer[Array, " image"]
+    ) -> Float[Array, " image"]:
         logits = network.apply({"params": parameters}, x)
         log_probabilities = jax.nn.log_softmax(jnp.asarray(logits))
         return jnp.take_along_axis(log_probabilities, y[:, None], axis=1)[:, 0]

@@ -108,7 +108,7 @@ def metrics(predictive: Predictive, labels: Integer[np.ndarray, " example"]) -> 
         "test_accuracy": float(100 * np.mean(p.argmax(axis=1) == labels)),
         "ece": float(np.sum(share * np.abs(bins.accuracy - bins.confidence))),
         "brier": float(np.mean(np.sum((p - truth) ** 2, axis=1))),
-        "predictive_entropy": float(-np.mean(np.sum(np.where(p > 0, p * log_p, 0.0), axis=1))),
+        "predictive_entropy": float(-np.mean(np.sum(p * np.where(p > 0, log_p, 0.0), axis=1))),
         "disagreement": float(max(0.0, np.mean(1 - np.sum(predictive.votes**2, axis=1)))),
     }
 

@@ -5,7 +5,7 @@ All three have the same three calls, start, step and close, so the run does not 
 
 import sys
 import time
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -30,6 +30,7 @@ class Status(NamedTuple):
         return f"M {self.batch_size}  beta {self.beta:.2f}  J_eff {self.ess:.1f}{accuracy}  left {left}"
 
 
+@runtime_checkable
 class ProgressView(Protocol):
     """What a run calls while it goes on."""
 

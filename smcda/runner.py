@@ -58,8 +58,8 @@ class RunRequest:
                 f"initial_batch is {self.settings.first_batch}, but with batch_norm it must be a multiple of "
                 f"batch_size ({self.settings.batch_size}), because statistics are taken a minibatch"
             )
-        if self.seed < 0:
-            raise BadInput(f"seed is {self.seed}, but must be 0 or more: choose another")
+        if not 0 <= self.seed < 2**32:
+            raise BadInput(f"seed is {self.seed}, but must be from 0 to 2^32 - 1: choose another")
         if self.evaluate_every < 1:
             raise BadInput(
                 f"evaluate_every is {self.evaluate_every}, but must be at least 1: choose 1 or more"
@@ -72,8 +72,8 @@ def check_output(out: Path, overwrite: bool) -> None:
     if out.exists() and not out.is_dir():
         raise BadInput(f"output {out} is a file, but must be a folder: choose another --out")
     parent = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
-    if not os.access(parent, os.W_OK):
-        raise BadInput(f"output {out} can't be made, {parent} is not writable: choose another --out")
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise BadInput(f"output {out} can't be made, {parent} is not a writable folder: choose another --out")
     if (out / "metrics.json").exists() and not overwrite:
         raise BadInput(
             f"output {out} already holds a finished run: choose another --out, or give --overwrite"

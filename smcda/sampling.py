@@ -65,7 +65,7 @@ def assemble(
     log_likelihood: LogLikelihood,
     prior: Prior,
     x: Shaped[np.ndarray, "example ..."],
-    y: Shaped[np.ndarray, "example ..."],
+    y: Shaped[np.ndarray, "label ..."],
     settings: Settings,
     seed: int,
     shuffle: bool,
@@ -74,9 +74,10 @@ def assemble(
     if len(x) != len(y) or len(x) == 0:
         raise BadInput(f"x has {len(x)} examples and y {len(y)}: give as many of each, and at least one")
     scheme = SCHEMES[settings.scheme](settings.annealing(len(x)))
-    layout = choose_layout(settings)
+    target = make_target(log_likelihood, prior)
+    layout = choose_layout(settings, target.n_parameters)
     algorithm = Algorithm(
-        make_target(log_likelihood, prior),
+        target,
         scheme.advance,
         KERNELS[settings.kernel],
         RESAMPLERS[settings.resampling],
@@ -97,7 +98,7 @@ class Run:
         log_likelihood: LogLikelihood,
         prior: Prior,
         x: Shaped[np.ndarray, "example ..."],
-        y: Shaped[np.ndarray, "example ..."],
+        y: Shaped[np.ndarray, "label ..."],
         settings: Settings,
         seed: int = 0,
         shuffle: bool = True,

@@ -8,6 +8,8 @@ and what to do.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from smcda.errors import BadInput
 from smcda.kernels import KERNELS
 from smcda.resampling import RESAMPLERS
@@ -99,7 +101,10 @@ class Settings:
     def _between(self, name: str, low: float, high: float, why: str) -> None:
         value = getattr(self, name)
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not low < value <= high or value == float("inf"):
+        # Judged as the sampler will see it: 1e39 is not finite in float32, and 1e-50 is zero.
+        with np.errstate(over="ignore"):
+            seen = np.float32(value) if number else np.float32("nan")
+        if not np.isfinite(seen) or not low < seen <= high:
             upper = "" if high == float("inf") else f" and at most {high:g}"
             raise BadInput(f"{name} is {value!r}, but must be a finite number above {low:g}{upper}: {why}")
 

@@ -82,7 +82,7 @@ def likelihood_sums(
             value, gradient = jax.vmap(jax.value_and_grad(particle_sum), (0, None, None, None))(
                 chunk, x, y, mask
             )
-            return LikelihoodSums(sums.value.at[part].add(value), sums.gradient.at[part].add(gradient))
+            return LikelihoodSums(_add(sums.value, part, value), _add(sums.gradient, part, gradient))
 
         zero = LikelihoodSums(jnp.zeros((2, len(chunk))), jnp.zeros((2, *chunk.shape)))
         return jax.lax.fori_loop(0, n_old + n_new, add_slice, zero)
@@ -93,6 +93,11 @@ def likelihood_sums(
     padded = jnp.pad(particles, ((0, -n_particles % particle_chunk), (0, 0)), mode="edge")
     sums = jax.lax.map(chunk_sums, padded.reshape(-1, particle_chunk, padded.shape[1]))
     return LikelihoodSums(*(jnp.concatenate(list(part), axis=1)[:, :n_particles] for part in sums))
+
+
+def _add(parts: Float[Array, "part *rest"], part: Int[Array, ""], term: Float[Array, "*rest"]) -> Array:
+    # In place; `parts.at[part].add(term)` would be a scatter, which CPUs do one number at a time.
+    return jax.lax.dynamic_update_index_in_dim(parts, parts[part] + term, part, axis=0)
 
 
 def bring_in(

@@ -263,6 +263,7 @@ def test_two_sources_at_once_are_refused(tmp_path):
         (gzip.compress(gzip.decompress(idx(ARRAYS["train_x"]))[:-1]), "(5, 28, 28) but holds 3919"),
         (gzip.compress(gzip.decompress(idx(ARRAYS["train_x"])) + b"x"), "(5, 28, 28) but holds 3921"),
     ],
+    ids=["no gzip", "cut gzip", "empty", "short header", "labels for images", "too short", "too long"],
 )
 def test_an_idx_file_must_agree_with_its_own_header(content, rule):
     refused("some.gz", rule, call=lambda: datasets._parse_idx(Path("some.gz"), content, 3))

@@ -1,0 +1,54 @@
+"""Known answers: a conjugate posterior, over repeated keys, within four Monte Carlo standard errors."""
+
+import gaussian
+import numpy as np
+import pytest
+
+from smcda.settings import Settings
+
+N_KEYS = 32
+MOVING = ["full_batch", "linear", "automated", "smooth_data_annealing"]
+CASES = [(scheme, kernel, "previous") for scheme in MOVING for kernel in ("ld", "hmc")]
+CASES += [("full_batch", kernel, "current") for kernel in ("ld", "hmc")]
+
+
+def settings(scheme, kernel, weight_target, **others):
+    step_size = {"ld": 0.25, "hmc": 0.2}[kernel]
+    values = {"particles": 2000, "iterations": 16, "batch_size": 5, "initial_batch": 10, "micro_batch": 30}
+    values |= others
+    return Settings(scheme=scheme, kernel=kernel, weight_target=weight_target, step_size=step_size, **values)
+
+
+@pytest.mark.parametrize(("scheme", "kernel", "weight_target"), CASES)
+def test_the_posterior_and_its_evidence_are_exact(scheme, kernel, weight_target):
+    off = gaussian.standard_errors_off(settings(scheme, kernel, weight_target), N_KEYS)
+    assert {name: values.max() for name, values in off.items() if values.max() > 4} == {}
+
+
+@pytest.mark.parametrize("resampling", ["systematic", "stratified", "residual"])
+def test_every_resampler_leaves_the_posterior_exact(resampling):
+    off = gaussian.standard_errors_off(settings("linear", "ld", "previous", resampling=resampling), N_KEYS)
+    assert {name: values.max() for name, values in off.items() if values.max() > 4} == {}
+
+
+def test_a_batch_size_that_does_not_divide_the_data_leaves_the_posterior_exact():
+    odd = settings("linear", "hmc", "previous", batch_size=7, initial_batch=11, micro_batch=4)
+    off = gaussian.standard_errors_off(odd, N_KEYS)
+    assert {name: values.max() for name, values in off.items() if values.max() > 4} == {}
+
+
+def test_fresh_minibatches_are_weighed_for_too():
+    off = gaussian.standard_errors_off(settings("constant_to_refine", "ld", "previous"), N_KEYS)
+    assert {name: values.max() for name, values in off.items() if values.max() > 4} == {}
+
+
+def test_weighing_by_the_current_target_is_biased_when_the_target_moves():
+    off = gaussian.standard_errors_off(settings("linear", "ld", "current"), N_KEYS)
+    assert off["mean"].max() > 15
+
+
+def test_these_problems_make_the_sampler_resample_and_use_all_data():
+    found = gaussian.estimate(settings("smooth_data_annealing", "ld", "previous"), 8)
+    assert np.all(found.resampled >= 1)
+    assert np.all(found.beta == 1)
+    assert np.all(found.batch_size == gaussian.N_DATA)
