@@ -70,6 +70,8 @@ def _add_data(commands: argparse._SubParsersAction) -> None:
         "--mirror", type=Path, metavar="DIR", help="take the four IDX files from DIR/<dataset>/ (offline)"
     )
     data.add_argument("--cache", type=Path, metavar="DIR", help="where TFDS keeps its downloads")
+    data.add_argument("--train", type=int, metavar="N", help="keep only the first N training images")
+    data.add_argument("--test", type=int, metavar="N", help="keep only the first N test images")
     data.set_defaults(call=_data)
 
 
@@ -124,6 +126,7 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     work.add_argument("--save-posterior", action="store_true", help="also write posterior.npz")
     work.add_argument("--overwrite", action="store_true", help="replace a finished run in --out")
     work.add_argument("--quiet", action="store_true", help="no progress")
+    work.add_argument("--device", default="auto", help="auto, cpu or gpu")
     work.add_argument("--threads", type=int, metavar="N", help="CPU threads to use; all if not given")
     work.add_argument(
         "--micro-batch", type=int, metavar="N", help="images worked on at once; chosen if not given"
@@ -147,7 +150,15 @@ def _default_cache() -> Path:
 def _data(options: argparse.Namespace) -> int:
     from smcda.datasets import prepare
 
-    prepare(options.dataset, options.out, mirror=options.mirror, cache=options.cache, bundled=options.bundled)
+    prepare(
+        options.dataset,
+        options.out,
+        mirror=options.mirror,
+        cache=options.cache,
+        bundled=options.bundled,
+        n_train=options.train,
+        n_test=options.test,
+    )
     return 0
 
 
@@ -164,8 +175,9 @@ def _run(options: argparse.Namespace) -> int:
     from smcda.runner import RunRequest, execute
     from smcda.settings import Settings
 
+    _choose_device(options.device)
     jax.config.update("jax_compilation_cache_dir", str(options.compilation_cache))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     settings = Settings(**{name: getattr(options, name) for name in Settings.__dataclass_fields__})
     names = ("data", "network", "out", "seed", "batch_norm", "evaluate_every", "save_posterior", "overwrite")
     request = RunRequest(settings=settings, **{name: getattr(options, name) for name in names})
@@ -176,6 +188,22 @@ def _run(options: argparse.Namespace) -> int:
             f"{results['test_log_likelihood']:.4f}, {results['runtime_s']:.1f} s of sampling: {options.out}"
         )
     return 0
+
+
+def _choose_device(name: str) -> None:
+    """Make JAX use the device that was asked for, or say that it is not there."""
+    import jax
+
+    from smcda.settings import one_of
+
+    one_of("device", name, ("auto", "cpu", "gpu"))
+    if name == "cpu":
+        jax.config.update("jax_platforms", "cpu")
+    if name == "gpu" and jax.default_backend() != "gpu":
+        raise BadInput(
+            "device gpu is not there: install the extra (pip install 'smcda[cuda]') on a machine with an "
+            "NVIDIA GPU, or choose --device cpu"
+        )
 
 
 if __name__ == "__main__":

@@ -70,9 +70,19 @@ ANSWER_SECONDS = 6.0  # a server that takes longer to begin its answer counts as
 
 
 def prepare(
-    name: str, out: Path, *, mirror: Path | None = None, cache: Path | None = None, bundled: bool = False
+    name: str,
+    out: Path,
+    *,
+    mirror: Path | None = None,
+    cache: Path | None = None,
+    bundled: bool = False,
+    n_train: int | None = None,
+    n_test: int | None = None,
 ) -> None:
-    """Write the dataset `name` to `out`, from the first source that applies (see the module's text)."""
+    """Write the dataset `name` to `out`, from the first source that applies (see the module's text).
+
+    With `n_train` or `n_test`, only the first so many images are kept.
+    """
     if name not in DATASETS:
         raise BadInput(f"dataset {name!r} is unknown; choose one of {', '.join(DATASETS)}")
     if bundled and mirror is not None:
@@ -86,7 +96,20 @@ def prepare(
             dataset = _read_files(name, _download(name, cache))
     except OSError as error:
         raise BadInput(f"{name} cannot be read: {_line(error)}; give another --mirror or --cache") from error
-    save(out, dataset)
+    save(out, _first(dataset, n_train, n_test))
+
+
+def _first(dataset: Dataset, n_train: int | None, n_test: int | None) -> Dataset:
+    """Keep the first images of each part."""
+    for part, wanted, there in (
+        ("train", n_train, len(dataset.train_x)),
+        ("test", n_test, len(dataset.test_x)),
+    ):
+        if wanted is not None and not 1 <= wanted <= there:
+            raise BadInput(f"--{part} is {wanted}, but {dataset.name} has {there}: choose from 1 to {there}")
+    kept = {"train": n_train, "test": n_test}
+    arrays = {key: getattr(dataset, key)[: kept[key.split("_")[0]]] for key in FILES}
+    return checked(dataset.name, dataset.name, arrays)
 
 
 def read_mirror(name: str, mirror: Path) -> Dataset:

@@ -97,8 +97,8 @@ def count_parameters(network: nn.Module) -> int:
 
 
 def _shapes(network: nn.Module) -> Any:
-    image = jnp.zeros((1, 28, 28), jnp.uint8)
-    return jax.eval_shape(lambda: network.init(jax.random.key(0), image))["params"]
+    image = jax.ShapeDtypeStruct((1, 28, 28), jnp.uint8)
+    return jax.eval_shape(lambda image: network.init(jax.random.key(0), image), image)["params"]
 
 
 def _pixels(images: Images) -> Float[Array, "image 28 28 1"]:

@@ -11,10 +11,31 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 Parameters = PyTree
+
+
+def flattening(shapes: Parameters) -> tuple[int, Callable[[Array], Parameters]]:
+    """Number of parameters in a pytree, and the way from a flat vector back to the pytree.
+
+    Does what ``ravel_pytree`` does, but from shapes alone and without running anything, which would
+    compile a dozen small programs at the start of every run.
+    """
+    leaves, structure = jax.tree.flatten(shapes)
+    ends = np.cumsum([math.prod(leaf.shape) for leaf in leaves]).tolist()
+
+    def unravel(flat: Float[Array, " parameter"]) -> Parameters:
+        parts = zip([0, *ends[:-1]], ends, leaves, strict=True)
+        return jax.tree.unflatten(structure, [flat[a:b].reshape(leaf.shape) for a, b, leaf in parts])
+
+    return ends[-1], unravel
+
+
+def flatten(parameters: Parameters) -> Float[Array, " parameter"]:
+    """All parameters as one vector, in the order that `flattening` expects."""
+    return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(parameters)])
 
 
 class Prior(NamedTuple):
@@ -33,13 +54,11 @@ def from_density(
 
 def gaussian(mean: Parameters, scale: Parameters) -> Prior:
     """Independent Gaussians: `mean` is a pytree of arrays, `scale` of the same shape or of scalars."""
-    scale = jax.tree.map(lambda m, s: jnp.broadcast_to(jnp.asarray(s, m.dtype), m.shape), mean, scale)
-
-    flat_mean, unravel = ravel_pytree(mean)
+    n_parameters, unravel = flattening(mean)
 
     def sample(key: PRNGKeyArray) -> Parameters:
         # One draw for all leaves: a generator a leaf would take seconds to compile.
-        noise = unravel(jax.random.normal(key, flat_mean.shape, flat_mean.dtype))
+        noise = unravel(jax.random.normal(key, (n_parameters,)))
         return jax.tree.map(lambda m, s, z: m + s * z, mean, scale, noise)
 
     def log_ratio(a: Parameters, b: Parameters) -> Float[Array, ""]:
@@ -62,7 +81,7 @@ def fan_in_gaussian(shapes: Parameters) -> Prior:
         if "kernel" not in layer:
             return {name: layer_scale(inner) for name, inner in layer.items()}
         scale = 1 / math.sqrt(math.prod(layer["kernel"].shape[:-1]))
-        return {name: jnp.float32(scale) for name in layer}
+        return {name: np.float32(scale) for name in layer}
 
-    mean = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.float32), shapes)
+    mean = jax.tree.map(lambda leaf: np.zeros(leaf.shape, np.float32), shapes)
     return gaussian(mean, layer_scale(shapes))

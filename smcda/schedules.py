@@ -100,8 +100,8 @@ def windows(schedule: Schedule, n_data: int) -> Window:
             split = stop
         stop, was_fresh = start + size, fresh
         ranges.append((start, split, stop))
-    starts, splits, stops = (jnp.asarray(column, jnp.int32) for column in zip(*ranges, strict=True))
-    return Window(starts, splits, stops, jnp.ones(len(ranges), jnp.float32))
+    starts, splits, stops = (np.array(column, np.int32) for column in zip(*ranges, strict=True))
+    return Window(*map(jnp.asarray, (starts, splits, stops, np.ones(len(ranges), np.float32))))
 
 
 def follow(

@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from smcda.minibatches import Batches, Window, read_slice, slices
-from smcda.priors import Parameters, Prior
+from smcda.priors import Parameters, Prior, flatten, flattening
 
 LogLikelihood = Callable[[Parameters, Any, Any], Array]
 """``(parameters, x, y) -> log-likelihood of each example`` for a slice of examples."""
@@ -44,15 +43,15 @@ class Target(NamedTuple):
 
 
 def make_target(log_likelihood: LogLikelihood, prior: Prior) -> Target:
-    """Learn the parameters' shapes from one draw of the prior."""
-    flat, unravel = ravel_pytree(prior.sample(jax.random.key(0)))
-    return Target(log_likelihood, prior, unravel, flat.size)
+    """Learn the parameters' shapes from what the prior draws."""
+    n_parameters, unravel = flattening(jax.eval_shape(lambda: prior.sample(jax.random.key(0))))
+    return Target(log_likelihood, prior, unravel, n_parameters)
 
 
 def draw_prior(key: PRNGKeyArray, target: Target, n_particles: int) -> Float[Array, "particle parameter"]:
     """Draw the first particles, as flat vectors."""
     keys = jax.random.split(key, n_particles)
-    return jax.vmap(lambda k: ravel_pytree(target.prior.sample(k))[0])(keys)
+    return jax.vmap(lambda k: flatten(target.prior.sample(k)))(keys)
 
 
 def likelihood_sums(
@@ -142,7 +141,7 @@ def target_gradient(
     def prior_gradient(flat: Array) -> Array:
         parameters = target.unravel(flat)
         gradient = jax.grad(lambda p: target.prior.log_ratio(p, jax.lax.stop_gradient(p)))(parameters)
-        return ravel_pytree(gradient)[0]
+        return flatten(gradient)
 
     return scaled(window, n_data, sums.gradient) + jax.vmap(prior_gradient)(particles)
 

@@ -97,17 +97,31 @@ def estimate(settings: Settings, n_keys: int) -> Estimates:
     return jax.tree.map(lambda part: np.asarray(part, np.float64), jax.jit(jax.vmap(one_key))(keys))
 
 
-def standard_errors_off(settings: Settings, n_keys: int) -> dict[str, np.ndarray]:
-    """How many Monte Carlo standard errors the averages over keys are from the truth."""
+class Errors(NamedTuple):
+    """Distance from the truth of averages over keys, and their standard error, a quantity each.
+
+    Distances are in standard errors; standard errors of moments are relative to the posterior's own
+    spread, that of the evidence to the evidence. Noise must be small too, or any distance would pass.
+    """
+
+    distance: dict[str, float]
+    noise: dict[str, float]
+
+
+def errors(settings: Settings, n_keys: int) -> Errors:
+    """Compare the sampler's averages over keys with the exact answers."""
     found, truth = estimate(settings, n_keys), exact()
-
-    def off(values, expected):
-        return np.abs(values.mean(axis=0) - expected) / (values.std(axis=0, ddof=1) / np.sqrt(n_keys))
-
     upper = np.triu_indices(3)
-    return {
-        "mean": off(found.mean, truth.mean),
-        "covariance": off(found.covariance[:, *upper], truth.covariance[upper]),
+    spread = np.sqrt(np.diag(truth.covariance))
+    quantities = {
+        "mean": (found.mean, truth.mean, spread),
+        "covariance": (found.covariance[:, *upper], truth.covariance[upper], np.outer(spread, spread)[upper]),
         # The estimate is unbiased for the evidence, not for its logarithm.
-        "evidence": off(np.exp(found.log_evidence - truth.log_evidence), 1.0),
+        "evidence": (np.exp(found.log_evidence - truth.log_evidence), np.array(1.0), np.array(1.0)),
     }
+    distance, noise = {}, {}
+    for name, (values, expected, unit) in quantities.items():
+        standard_error = values.std(axis=0, ddof=1) / np.sqrt(n_keys)
+        distance[name] = float((np.abs(values.mean(axis=0) - expected) / standard_error).max())
+        noise[name] = float((standard_error / unit).max())
+    return Errors(distance, noise)

@@ -1,0 +1,33 @@
+"""From data to the paper: `snakemake --cores all --resources gpu=1`."""
+
+from snakemake.utils import min_version
+
+min_version("9.20")
+
+
+configfile: "config.yaml"
+
+
+report: "workflow/report/workflow.rst"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/runs.smk"
+include: "workflow/rules/summary.smk"
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/tables.smk"
+include: "workflow/rules/paper.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        rules.summary.output,
+        rules.figures.input,
+        rules.tables.input,
+        PAPER_IF_TEX,
+
+
+onerror:
+    summarise_what_is_there()

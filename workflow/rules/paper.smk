@@ -1,0 +1,54 @@
+"""Our paper: its numbers as macros, its figures and tables put in, built by latexmk."""
+
+PAPER = Path(workflow.basedir) / "paper"
+TEX_PACKAGES = "latexmk texlive-latex-recommended texlive-latex-extra texlive-pictures texlive-science lmodern"
+HAS_TEX = shutil.which("latexmk") is not None and shutil.which("pdflatex") is not None
+PAPER_IF_TEX = [OUT + "/paper.pdf"] if HAS_TEX else []
+
+if not HAS_TEX and workflow.is_main_process:
+    logger.warning(f"No TeX here: all but paper.pdf is built. For the paper install (Debian) {TEX_PACKAGES}")
+
+
+rule numbers:
+    input:
+        summary=rules.summary.output.summary,
+        published=WORKFLOW / "resources" / "published_table.csv",
+        template=PAPER / "templates" / "numbers.tex.j2",
+    output:
+        tex=OUT + "/numbers.tex",
+    params:
+        settings=STUDY.settings | {"scale": STUDY.scale},
+        source=script_hash("numbers.py", "tables.py"),
+    log:
+        OUT + "/logs/numbers.log",
+    message:
+        "Collecting the numbers of the text"
+    script:
+        "../scripts/numbers.py"
+
+
+rule paper:
+    input:
+        main=PAPER / "main.tex",
+        bibliography=PAPER / "refs.bib",
+        numbers=rules.numbers.output.tex,
+        figures=[getattr(rules, name).output.pdf for name in FIGURES],
+        tables=expand(rules.table.output.tex, table=TABLES),
+    output:
+        pdf=report(
+            OUT + "/paper.pdf",
+            caption="../report/paper.rst",
+            category="Paper",
+            labels={"artefact": "The paper", "kind": "document"},
+        ),
+    params:
+        packages=TEX_PACKAGES,
+        source=script_hash("paper.py"),
+    log:
+        OUT + "/logs/paper.log",
+    benchmark:
+        OUT + "/benchmarks/paper.tsv"
+    message:
+        "Setting the paper"
+    script:
+        "../scripts/paper.py"

@@ -1,0 +1,36 @@
+"""One sampling run for every dataset x scheme x kernel x seed.
+
+A run asks for a GPU only where the config does; on a CPU it takes one core, and Snakemake starts as
+many at once as there are.
+"""
+
+SAMPLER = source_hash(*(WORKFLOW.parent / "smcda").glob("*.py"))
+ON_CPU = STUDY.settings["device"] == "cpu"
+
+
+rule run:
+    input:
+        data=rules.data.output.data,
+    output:
+        metrics=RUN + "/metrics.json",
+        trace=RUN + "/trace.csv",
+    params:
+        network=lambda wildcards: NETWORKS[wildcards.dataset],
+        options=lambda wildcards: STUDY.run_options(wildcards.scheme, wildcards.kernel),
+        device=STUDY.settings["device"] + (" --threads 1" if ON_CPU else ""),
+        cache=config["compilation_cache"],
+        sampler=SAMPLER,
+    threads: 1
+    resources:
+        gpu=0 if ON_CPU else 1,
+    log:
+        OUT + "/logs/runs/{dataset}/{scheme}/{kernel}/seed-{seed}.log",
+    benchmark:
+        OUT + "/benchmarks/runs/{dataset}/{scheme}/{kernel}/seed-{seed}.tsv"
+    message:
+        "Sampling {wildcards.dataset}, {wildcards.scheme}, {wildcards.kernel}, seed {wildcards.seed}"
+    shell:
+        "smcda run --data {input.data} --network {params.network} --scheme {wildcards.scheme}"
+        " --kernel {wildcards.kernel} --seed {wildcards.seed} --out $(dirname {output.metrics})"
+        " {params.options} --device {params.device} --compilation-cache {params.cache} --overwrite"
+        " > {log} 2>&1"

@@ -1,0 +1,42 @@
+"""The tables: LaTeX for the paper, and beside each the same numbers as CSV."""
+
+TABLES = {
+    "study": "The study, in the published layout",
+    "versus_published": "Ours against published",
+    "speedups": "Speed-ups over full batch",
+}
+
+
+rule table:
+    input:
+        summary=rules.summary.output.summary,
+        published=WORKFLOW / "resources" / "published_table.csv",
+        template=Path(workflow.basedir) / "paper" / "templates" / "{table}.tex.j2",
+    output:
+        tex=OUT + "/tables/{table}.tex",
+        csv=report(
+            OUT + "/tables/{table}.csv",
+            caption="../report/{table}.rst",
+            category="Tables",
+            labels=lambda wildcards: {"artefact": TABLES[wildcards.table], "kind": "table"},
+        ),
+    params:
+        table=lambda wildcards: wildcards.table,
+        scale=STUDY.scale,
+        schemes=STUDY.settings["schemes"],
+        datasets=STUDY.settings["datasets"],
+        kernels=STUDY.settings["kernels"],
+        source=script_hash("tables.py"),
+    wildcard_constraints:
+        table="|".join(TABLES),
+    log:
+        OUT + "/logs/tables/{table}.log",
+    message:
+        "Setting table {wildcards.table}"
+    script:
+        "../scripts/tables.py"
+
+
+rule tables:
+    input:
+        [expand(path, table=TABLES) for path in rules.table.output],

@@ -1,0 +1,49 @@
+"""How smooth data annealing brings data in: beta and the number of minibatches over iterations.
+
+One column a dataset, with the run of the first seed. Each kernel has a panel of its own for beta,
+which goes up and down too often for two to share one, and a line in the panel of minibatches below.
+"""
+
+import pandas as pd
+from figure_style import DATASETS, KERNELS, drawn, grid, only, ordered, read_traces, save, shared_legend
+from matplotlib import ticker
+from matplotlib.figure import Figure
+
+LINES = {
+    "ld": {"color": "#E07B00", "linestyle": "-"},
+    "hmc": {"color": "#3B2C8F", "linestyle": (0, (4, 1.2))},
+}
+
+
+def draw(traces: pd.DataFrame) -> Figure:
+    """Plot beta_k, one row a kernel, over the number of minibatches."""
+    datasets, kernels = ordered(traces["dataset"], DATASETS), ordered(traces["kernel"], KERNELS)
+    heights = [*(1.0 for _ in kernels), 1.4]
+    figure, axes = grid(
+        len(heights), len(datasets), 1.05, sharex=True, sharey="row", gridspec_kw={"height_ratios": heights}
+    )
+    seed = traces["seed"].iloc[0]
+    for column, dataset in enumerate(datasets):
+        for row, kernel in enumerate(kernels):
+            run = only(traces, dataset=dataset, kernel=kernel, seed=seed)
+            style = LINES[kernel]
+            axes[row, column].plot(run["iteration"], run["beta"], color=style["color"], linewidth=1)
+            axes[-1, column].plot(
+                run["iteration"], run["n_batches"], drawstyle="steps-mid", label=KERNELS[kernel], **style
+            )
+        axes[0, column].set_title(f"{DATASETS[dataset]}, seed {seed}")
+    for row, kernel in enumerate(kernels):
+        axes[row, 0].set(ylabel=rf"$\beta_k$ ({KERNELS[kernel]})", ylim=(0, 1.05), yticks=[0, 0.5, 1])
+    axes[-1, 0].set_ylabel("minibatches")
+    axes[-1, 0].set_ylim(bottom=0)
+    axes[-1, 0].yaxis.set_major_locator(ticker.MaxNLocator(5, integer=True))
+    figure.supxlabel("iteration $k$", fontsize=8)
+    figure.align_ylabels()
+    if len(kernels) > 1:
+        shared_legend(figure, drawn(axes.flat))
+    return figure
+
+
+if "snakemake" in globals():
+    job = globals()["snakemake"]
+    save(draw(read_traces(job.params.runs, job.input.traces)), job.output.pdf, job.output.png)

@@ -1,0 +1,92 @@
+"""What accuracy costs: test scores against gradient evaluations, one marker a scheme and kernel.
+
+Marker and colour say the scheme, filled or open the kernel; bars are one standard deviation over
+seeds. The thin line is the frontier: no combination below or right of it is worth its price, because
+another reaches at least the same score for no more evaluations.
+"""
+
+import pandas as pd
+from figure_style import (
+    COST,
+    DATASETS,
+    KERNELS,
+    SCHEMES,
+    SCORES,
+    drawn,
+    grid,
+    only,
+    ordered,
+    save,
+    shared_legend,
+)
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+FILLED = {"ld": False, "hmc": True}
+FRONTIER = "Best for the price"
+
+
+def frontier(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Keep the (cost, score) points that no other one beats, by rising cost.
+
+    A point is beaten by one that costs no more and scores no less, and is not the same.
+    """
+    best: list[tuple[float, float]] = []
+    for cost, score in sorted(set(points), key=lambda point: (point[0], -point[1])):
+        if not best or score > best[-1][1]:
+            best.append((cost, score))
+    return best
+
+
+def draw_panel(panel: Axes, rows: pd.DataFrame, score: str) -> None:
+    """One marker a row, and the frontier through the best of them."""
+    cost = "gradient_evaluations"
+    best = frontier(list(zip(rows[f"{cost}_mean"], rows[f"{score}_mean"], strict=True)))
+    panel.plot(
+        *zip(*best, strict=True), drawstyle="steps-post", color="0.55", linewidth=0.8, zorder=1, label=FRONTIER
+    )
+    for row in rows.to_dict("records"):
+        look = SCHEMES[row["scheme"]]
+        panel.errorbar(
+            row[f"{cost}_mean"],
+            row[f"{score}_mean"],
+            xerr=row[f"{cost}_std"] or None,
+            yerr=row[f"{score}_std"],
+            fmt=look.marker,
+            color=look.colour,
+            markerfacecolor=look.colour if FILLED[row["kernel"]] else "white",
+            markersize=5.5,
+            markeredgewidth=1.1,
+            elinewidth=0.8,
+        )
+    panel.set_xscale("log")
+
+
+def draw(summary: pd.DataFrame) -> Figure:
+    """Plot both scores (rows) of every dataset (columns) against cost."""
+    datasets = ordered(summary["dataset"], DATASETS)
+    figure, axes = grid(len(SCORES), len(datasets), 1.9, sharex=True)
+    for column, dataset in enumerate(datasets):
+        for panel, score in zip(axes[:, column], SCORES, strict=True):
+            draw_panel(panel, only(summary, dataset=dataset), score)
+        axes[0, column].set_title(DATASETS[dataset])
+    for panel, label in zip(axes[:, 0], SCORES.values(), strict=True):
+        panel.set_ylabel(label)
+    figure.supxlabel(COST, fontsize=8)
+    figure.align_ylabels()
+    entries = {}
+    for scheme in ordered(summary["scheme"], SCHEMES):
+        look = SCHEMES[scheme]
+        entries[look.label] = Line2D([], [], color=look.colour, marker=look.marker, linestyle="", markersize=5.5)
+    for kernel in ordered(summary["kernel"], KERNELS):
+        fill = "0.4" if FILLED[kernel] else "white"
+        name = f"{KERNELS[kernel]} ({'filled' if FILLED[kernel] else 'open'})"
+        entries[name] = Line2D([], [], color="0.4", marker="o", linestyle="", markerfacecolor=fill)
+    shared_legend(figure, entries | drawn(axes.flat))
+    return figure
+
+
+if "snakemake" in globals():
+    job = globals()["snakemake"]
+    save(draw(pd.read_csv(job.input.summary)), job.output.pdf, job.output.png)

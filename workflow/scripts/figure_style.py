@@ -1,0 +1,144 @@
+"""One look for all figures: sizes, fonts, and what each scheme and kernel is drawn as.
+
+The six colours differ in lightness as well as in hue, and every scheme has a marker and a dash pattern
+of its own, so that the figures can be read in grey and by colour-blind readers. Legends are gathered
+from what the panels hold, so that nothing is named that is not drawn.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib import ticker
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+
+from smcda.files import whole_file
+
+matplotlib.use("Agg")
+matplotlib.rcParams.update(
+    {
+        "font.family": "DejaVu Sans",  # comes with matplotlib, so it is the same everywhere
+        "font.size": 8,
+        "axes.titlesize": 8,
+        "axes.labelsize": 8,
+        "xtick.labelsize": 7,
+        "ytick.labelsize": 7,
+        "legend.fontsize": 7.5,
+        "legend.frameon": False,
+        "legend.handlelength": 2.6,
+        "legend.columnspacing": 1.2,
+        "axes.linewidth": 0.6,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": "0.9",
+        "grid.linewidth": 0.5,
+        "lines.linewidth": 1.3,
+        "lines.markersize": 4,
+        "xtick.major.width": 0.6,
+        "ytick.major.width": 0.6,
+        "pdf.fonttype": 42,
+        "svg.fonttype": "none",
+    }
+)
+
+COLUMN, PAGE = 3.4, 7.0
+"""Widths, in inches, of one column and of the whole page."""
+
+
+class Look(NamedTuple):
+    """How one scheme is named and drawn everywhere."""
+
+    label: str
+    colour: str
+    marker: str
+    dashes: Any
+
+    def line(self) -> dict[str, Any]:
+        """Keywords for a line of this scheme."""
+        return {"color": self.colour, "linestyle": self.dashes, "label": self.label}
+
+
+SCHEMES = {
+    "constant": Look("Constant", "#3B2C8F", "s", (0, (1, 1))),
+    "full_batch": Look("Full batch", "#000000", "o", "-"),
+    "constant_to_refine": Look("Constant to refine", "#B5274B", "^", (0, (5, 1.2, 1, 1.2))),
+    "linear": Look("Linear", "#117F74", "D", (0, (5, 1.5))),
+    "automated": Look("Automated", "#6DC3F0", "v", (0, (3, 1, 1, 1, 1, 1))),
+    "smooth_data_annealing": Look("Smooth annealing", "#E07B00", "P", "-"),
+}
+KERNELS = {"ld": "LD", "hmc": "HMC"}
+DATASETS = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
+SCORES = {"test_accuracy": "test accuracy (%)", "test_log_likelihood": "test log-likelihood"}
+COST = "gradient evaluations (particle × image)"
+
+
+def ordered(names: Iterable[str], table: dict[str, Any]) -> list[str]:
+    """Those of a study, each once, in the order of a table."""
+    there = set(names)
+    return [name for name in table if name in there]
+
+
+def read_traces(runs: list[dict[str, Any]], files: Iterable[str]) -> pd.DataFrame:
+    """All traces in one table, each row with the dataset, scheme, kernel and seed that it belongs to."""
+    tables = (pd.read_csv(file).assign(**run) for run, file in zip(runs, files, strict=True))
+    return pd.concat(tables, ignore_index=True)
+
+
+def only(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
+    """Rows that have these values."""
+    chosen = np.logical_and.reduce([table[name] == value for name, value in values.items()])
+    return table[chosen]
+
+
+def grid(n_rows: int, n_columns: int, row_height: float, **options: Any) -> tuple[Figure, np.ndarray]:
+    """Panels as wide as one column of text, or as the page where they stand side by side."""
+    width = PAGE if n_columns > 1 else COLUMN
+    figure = Figure(figsize=(width, n_rows * row_height + 0.6), layout="constrained")
+    return figure, figure.subplots(n_rows, n_columns, squeeze=False, **options)
+
+
+def plain_log_scale(panel: Axes) -> None:
+    """Make y logarithmic, with ticks at 1, 2 and 5 written as plain numbers."""
+    panel.set_yscale("log")
+    axis = panel.yaxis
+    axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
+    axis.set_minor_locator(ticker.NullLocator())
+
+
+def drawn(axes: Iterable[Axes]) -> dict[str, Artist]:
+    """Every label that panels show, with the first artist that has it."""
+    found: dict[str, Artist] = {}
+    for panel in axes:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    return found
+
+
+def shared_legend(figure: Figure, entries: dict[str, Artist]) -> Legend:
+    """Set one legend below all panels, in as many columns as the figure's width allows."""
+    for n_columns in range(len(entries), 0, -1):
+        legend = figure.legend(
+            list(entries.values()), list(entries), loc="outside lower center", ncols=n_columns
+        )
+        if legend.get_window_extent().width <= figure.bbox.width:
+            break
+        legend.remove()
+    return legend
+
+
+def save(figure: Figure, *paths: str | Path) -> None:
+    """Write the figure in the format of each path's suffix; the same figure gives the same bytes."""
+    metadata = {"pdf": {"CreationDate": None}, "png": {"Software": None}}
+    for path in map(Path, paths):
+        kind = path.suffix[1:]
+        with whole_file(path) as temporary:
+            figure.savefig(temporary, format=kind, dpi=300, metadata=metadata[kind])

@@ -1,0 +1,70 @@
+"""Test scores on the way, against the gradient evaluations spent so far.
+
+One column a dataset and kernel, one line a scheme: the mean over seeds at the iterations where the run
+was scored, inside a band from the lowest to the highest seed.
+"""
+
+import pandas as pd
+from figure_style import (
+    COST,
+    DATASETS,
+    KERNELS,
+    SCHEMES,
+    SCORES,
+    drawn,
+    grid,
+    only,
+    ordered,
+    read_traces,
+    save,
+    shared_legend,
+)
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+
+def curve(rows: pd.DataFrame, score: str) -> pd.DataFrame:
+    """Cost and mean, lowest and highest score over seeds, at every scored iteration."""
+    scored = rows.dropna(subset=[score]).groupby("iteration")
+    return scored[score].agg(["mean", "min", "max"]).assign(cost=scored["gradient_evaluations"].mean())
+
+
+def draw_panel(panel: Axes, traces: pd.DataFrame, score: str) -> None:
+    """One line and one band a scheme."""
+    for scheme in ordered(traces["scheme"], SCHEMES):
+        look, line = SCHEMES[scheme], curve(only(traces, scheme=scheme), score)
+        panel.fill_between(line["cost"], line["min"], line["max"], color=look.colour, alpha=0.13, linewidth=0)
+        panel.plot(
+            line["cost"],
+            line["mean"],
+            marker=look.marker,
+            markersize=3.2,
+            markevery=(0, max(1, len(line) // 4)),
+            **look.line(),
+        )
+    panel.set_xscale("log")
+
+
+def draw(traces: pd.DataFrame) -> Figure:
+    """Plot both scores (rows) for every dataset and kernel (columns)."""
+    pairs = [
+        (dataset, kernel)
+        for dataset in ordered(traces["dataset"], DATASETS)
+        for kernel in ordered(traces["kernel"], KERNELS)
+    ]
+    figure, axes = grid(len(SCORES), len(pairs), 1.65, sharex=True, sharey="row")
+    for column, (dataset, kernel) in enumerate(pairs):
+        for panel, score in zip(axes[:, column], SCORES, strict=True):
+            draw_panel(panel, only(traces, dataset=dataset, kernel=kernel), score)
+        axes[0, column].set_title(f"{DATASETS[dataset]}, {KERNELS[kernel]}")
+    for panel, label in zip(axes[:, 0], SCORES.values(), strict=True):
+        panel.set_ylabel(label)
+    figure.supxlabel(COST, fontsize=8)
+    figure.align_ylabels()
+    shared_legend(figure, drawn(axes.flat))
+    return figure
+
+
+if "snakemake" in globals():
+    job = globals()["snakemake"]
+    save(draw(read_traces(job.params.runs, job.input.traces)), job.output.pdf, job.output.png)

@@ -1,0 +1,88 @@
+"""Reliability diagrams: how often predictions are right, against how sure they are.
+
+One panel a dataset and kernel, one line a scheme, its test predictions pooled over seeds. Bins that
+no prediction falls into are left out. Below each panel stand the expected calibration errors.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from figure_style import DATASETS, KERNELS, SCHEMES, drawn, grid, only, ordered, save, shared_legend
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
+
+
+def read_bins(runs: list[dict[str, Any]], files: list[str]) -> pd.DataFrame:
+    """All runs' bins in one table: confidence, accuracy and number of examples of each."""
+    bins = [json.loads(Path(file).read_text())["reliability"] for file in files]
+    tables = [pd.DataFrame(bin_).assign(**run) for run, bin_ in zip(runs, bins, strict=True)]
+    return pd.concat(tables).rename_axis("bin").reset_index()
+
+
+def pool(bins: pd.DataFrame) -> pd.DataFrame:
+    """Add bins up over seeds, as if all examples had been binned together; empty bins fall away."""
+    count = bins["n_examples"]
+    sums = bins.assign(confidence=bins["confidence"] * count, accuracy=bins["accuracy"] * count)
+    pooled = sums.groupby("bin")[["confidence", "accuracy", "n_examples"]].sum()
+    pooled = pooled[pooled["n_examples"] > 0]
+    means = pooled[["confidence", "accuracy"]].div(pooled["n_examples"], axis=0)
+    return means.assign(n_examples=pooled["n_examples"])
+
+
+def calibration_error(pooled: pd.DataFrame) -> float:
+    """Give the mean distance between confidence and accuracy, an example each."""
+    gap = (pooled["accuracy"] - pooled["confidence"]).abs()
+    return float(np.average(gap, weights=pooled["n_examples"]))
+
+
+def draw_panel(panel: Axes, bins: pd.DataFrame) -> None:
+    """One line a scheme over the diagonal, and the calibration errors below."""
+    panel.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, linestyle=":", zorder=1, label="Calibrated")
+    lines, errors = [], []
+    for scheme in ordered(bins["scheme"], SCHEMES):
+        look, pooled = SCHEMES[scheme], pool(only(bins, scheme=scheme))
+        style = look.line() | {"linewidth": 1, "marker": look.marker, "markersize": 2.8}
+        lines += panel.plot(pooled["confidence"], pooled["accuracy"], **style)
+        errors.append(f"{calibration_error(pooled):.3f}")
+    panel.set(xlim=(0, 1), ylim=(0, 1), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1], aspect="equal")
+    panel.set_xlabel("confidence")
+    below_label = panel.transAxes + ScaledTranslation(0, -0.36, panel.figure.dpi_scale_trans)
+    panel.legend(
+        lines,
+        errors,
+        title="expected calibration error",
+        title_fontsize=7,
+        fontsize=7,
+        handlelength=2.2,
+        handletextpad=0.4,
+        columnspacing=0.8,
+        ncols=min(2, len(errors)),
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0),
+        bbox_transform=below_label,
+    )
+
+
+def draw(bins: pd.DataFrame) -> Figure:
+    """Draw one panel for every dataset and kernel."""
+    pairs = [
+        (dataset, kernel)
+        for dataset in ordered(bins["dataset"], DATASETS)
+        for kernel in ordered(bins["kernel"], KERNELS)
+    ]
+    figure, axes = grid(1, len(pairs), 2.5, sharey=True)
+    for panel, (dataset, kernel) in zip(axes[0], pairs, strict=True):
+        draw_panel(panel, only(bins, dataset=dataset, kernel=kernel))
+        panel.set_title(f"{DATASETS[dataset]}, {KERNELS[kernel]}")
+    axes[0, 0].set_ylabel("accuracy")
+    shared_legend(figure, drawn(axes[0]))
+    return figure
+
+
+if "snakemake" in globals():
+    job = globals()["snakemake"]
+    save(draw(read_bins(job.params.runs, job.input.metrics)), job.output.pdf, job.output.png)

@@ -1,0 +1,89 @@
+"""How much data each iteration uses, one panel a scheme.
+
+Everything is read from the traces of real runs. A fixed scheme does the same in all of them; smooth
+annealing does not, so its panel says which run it shows.
+"""
+
+import math
+
+import pandas as pd
+from figure_style import DATASETS, KERNELS, SCHEMES, grid, only, ordered, read_traces, save
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+COLUMNS = 3
+ENDS_FULL = ["full_batch", "constant_to_refine", "linear", "automated"]
+
+
+def one_run(traces: pd.DataFrame) -> pd.DataFrame:
+    """The first dataset's, kernel's and seed's run of every scheme."""
+    first = traces.iloc[0]
+    return only(traces, dataset=first["dataset"], kernel=first["kernel"], seed=first["seed"])
+
+
+def reference_lines(traces: pd.DataFrame) -> dict[str, int]:
+    """N and C, as far as the schemes of the study ever use just as much."""
+    full = traces.loc[traces["scheme"].isin(ENDS_FULL), "batch_size"].max()
+    single = traces.loc[traces["scheme"] != "full_batch", "batch_size"].min()
+    lines = {}
+    if not math.isnan(full) and full != single:
+        lines["full batch"] = int(full)
+    if not math.isnan(single):
+        lines["one minibatch"] = int(single)
+    return lines
+
+
+def mark(panel: Axes, lines: dict[str, int], with_labels: bool) -> None:
+    """Draw N and C across a panel, named at its right edge."""
+    styles = {"full batch": ":", "one minibatch": "-."}
+    for name, size in lines.items():
+        panel.axhline(size, color="0.45", linestyle=styles[name], linewidth=0.9, zorder=1)
+        if with_labels:
+            panel.annotate(
+                f"{name}\n({size:,})",
+                (1, size),
+                (3, 0),
+                xycoords=("axes fraction", "data"),
+                textcoords="offset points",
+                fontsize=7,
+                color="0.3",
+                va="center",
+                annotation_clip=False,
+            )
+
+
+def draw(traces: pd.DataFrame) -> Figure:
+    """Plot M_k over k, one panel a scheme."""
+    run = one_run(traces)
+    schemes = ordered(run["scheme"], SCHEMES)
+    lines = reference_lines(run)
+    n_columns = min(COLUMNS, len(schemes))
+    n_rows = -(-len(schemes) // n_columns)
+    figure, axes = grid(n_rows, n_columns, 1.25, sharex=True, sharey=True)
+    panels = list(axes.flat)
+    for panel in panels[len(schemes) :]:
+        panel.remove()
+    for place, (scheme, panel) in enumerate(zip(schemes, panels, strict=False)):
+        look, rows = SCHEMES[scheme], only(run, scheme=scheme)
+        mark(panel, lines, place % n_columns == n_columns - 1 or place == len(schemes) - 1)
+        panel.plot(rows["iteration"], rows["batch_size"], color=look.colour, drawstyle="steps-mid")
+        panel.set_title(title(scheme, rows))
+        panel.tick_params(labelbottom=place + n_columns >= len(schemes))
+    panels[0].set_ylim(0, 1.12 * run["batch_size"].max())
+    panels[0].yaxis.set_major_formatter("{x:,.0f}")
+    figure.supxlabel("iteration $k$", fontsize=8)
+    figure.supylabel("images in use, $M_k$", fontsize=8)
+    return figure
+
+
+def title(scheme: str, rows: pd.DataFrame) -> str:
+    """Name the scheme and, where runs differ, the run."""
+    if scheme != "smooth_data_annealing":
+        return SCHEMES[scheme].label
+    first = rows.iloc[0]
+    return f"{SCHEMES[scheme].label}\n{DATASETS[first['dataset']]}, {KERNELS[first['kernel']]}, seed {first['seed']}"
+
+
+if "snakemake" in globals():
+    job = globals()["snakemake"]
+    save(draw(read_traces(job.params.runs, job.input.traces)), job.output.pdf, job.output.png)

@@ -1,0 +1,124 @@
+"""What the config asks for: checked, resolved to one scale, and cut into what each rule needs.
+
+Rules receive exactly the settings they use, as params; Snakemake compares these with the ones a file
+was built with, so a changed setting rebuilds what depends on it and nothing else.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError, best_match
+
+NETWORKS = {"mnist": "lenet5", "fashion_mnist": "fashion_cnn"}
+
+# Options of every run; those below go only to the runs that read them.
+EVERY_RUN = ("particles", "iterations", "step_size", "batch_size", "initial_batch", "resampling")
+EVERY_RUN += ("weight_target",)
+BY_SCHEME = {
+    "constant_to_refine": ("refine_from",),
+    "linear": ("refine_from",),
+    "automated": ("refine_from",),
+    "smooth_data_annealing": ("delta_entropy", "beta_restart"),
+}
+BY_KERNEL = {"hmc": ("leapfrog_steps",)}
+
+
+class ConfigError(ValueError):
+    """The config breaks a rule; the message names the key, the value and what is allowed."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """One scale of the config, complete and checked."""
+
+    scale: str
+    folder: str
+    settings: dict[str, Any]
+
+    def runs(self) -> list[dict[str, Any]]:
+        """Every dataset x scheme x kernel x seed, in the order of the config."""
+        names = ("datasets", "schemes", "kernels", "seeds")
+        datasets, schemes, kernels, seeds = (self.settings[name] for name in names)
+        return [
+            {"dataset": dataset, "scheme": scheme, "kernel": kernel, "seed": seed}
+            for dataset in datasets
+            for scheme in schemes
+            for kernel in kernels
+            for seed in seeds
+        ]
+
+    def run_options(self, scheme: str, kernel: str) -> str:
+        """Options of `smcda run` that such a run reads."""
+        names = (*EVERY_RUN, *BY_SCHEME.get(scheme, ()), *BY_KERNEL.get(kernel, ()), "evaluate_every")
+        given = ((name, self.settings[name]) for name in names if self.settings[name] is not None)
+        return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in given)
+
+    def data_options(self, mirror: str | None, cache: str | None) -> str:
+        """Options of `smcda data`: where the images come from and how many are used."""
+        full = self.settings["source"] == "full"
+        options = {
+            "mirror": mirror if full else None,
+            "cache": cache if full and not mirror else None,
+            "train": self.settings["train_images"],
+            "test": self.settings["test_images"],
+        }
+        flags = [] if full else ["--bundled"]
+        return " ".join(flags + [f"--{name} {value}" for name, value in options.items() if value is not None])
+
+
+def resolve(config: dict[str, Any], schema_file: Path) -> Study:
+    """Check the config, choose its scale, let top-level keys overrule it and fill in defaults."""
+    schema = yaml.safe_load(schema_file.read_text())
+    keys = schema["$defs"]["scale"]["properties"]
+    schema["properties"] |= keys
+    error = best_match(Draft202012Validator(schema).iter_errors(config))
+    if error:
+        raise ConfigError(describe(error))
+    scales = config["scales"]
+    if config["scale"] not in scales:
+        raise ConfigError(f"scale is {config['scale']!r}, but must be one of {', '.join(scales)}")
+    defaults = {name: rule["default"] for name, rule in keys.items() if "default" in rule}
+    overrides = {name: config[name] for name in keys if name in config}
+    for name, rule in schema["properties"].items():
+        if name not in keys and "default" in rule:
+            config.setdefault(name, rule["default"])
+    settings = defaults | scales[config["scale"]] | overrides
+    return Study(config["scale"], f"{config['output_dir']}/{config['scale']}", settings)
+
+
+def describe(error: ValidationError) -> str:
+    """One line: which key, which value, what is allowed."""
+    key = "/".join(str(part) for part in error.absolute_path) or "config"
+    rule, allowed, value = error.validator, error.validator_value, error.instance
+    if rule == "additionalProperties":
+        known = sorted(error.schema.get("properties", {}))
+        unknown = min(set(value) - set(known))
+        where = "" if key == "config" else f" in {key}"
+        return f"key {unknown!r}{where} is unknown (value {value[unknown]!r}): choose from {', '.join(known)}"
+    if rule == "required":
+        missing = [name for name in allowed if name not in value]
+        return f"{key} lacks the key {missing[0]!r}: add it"
+    rules = {
+        "enum": lambda: f"must be one of {', '.join(map(str, allowed))}",
+        "minimum": lambda: f"must be at least {allowed}",
+        "maximum": lambda: f"must be at most {allowed}",
+        "exclusiveMinimum": lambda: f"must be above {allowed}",
+        "minItems": lambda: f"must have at least {allowed} entry",
+        "minLength": lambda: "must not be empty",
+        "minProperties": lambda: "must not be empty",
+        "uniqueItems": lambda: "must not name anything twice",
+        "type": lambda: f"must be of type {' or '.join(allowed) if isinstance(allowed, list) else allowed}",
+    }
+    return f"{key} is {value!r}, but {rules.get(str(rule), lambda: error.message)()}"
+
+
+def source_hash(*files: Path) -> str:
+    """Hash of some source files, so that changing them counts as a changed param and touching does not."""
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]
