@@ -56,6 +56,17 @@ def convolve_tiles(
     return jnp.asarray(outputs).reshape(*outputs.shape[:-1], 4, kernel.shape[-1])  # type: ignore[union-attr]
 
 
+def average_of_tile(tiles: Float[Array, "*any 4 out"]) -> Float[Array, "*any out"]:
+    """2x2 average pooling."""
+    return jnp.mean(tiles, axis=-2)
+
+
+def maximum_of_tile(tiles: Float[Array, "*any 4 out"]) -> Float[Array, "*any out"]:
+    """2x2 max pooling; the gradient of pairwise maxima is cheaper than that of a reduction."""
+    first, second, third, fourth = (tiles[..., i, :] for i in range(4))
+    return jnp.maximum(jnp.maximum(first, second), jnp.maximum(third, fourth))
+
+
 class ConvPool(nn.Module):
     """Convolution with bias, 2x2 pooling over tiles; `between` acts on tiles before the pooling.
 
@@ -65,7 +76,7 @@ class ConvPool(nn.Module):
     features: int
     kernel_size: int
     padding: int
-    pool: Callable[..., Array]
+    pool: Callable[[Array], Array]
     between: Callable[[Array], Array]
 
     @nn.compact
@@ -74,4 +85,4 @@ class ConvPool(nn.Module):
         shape = (self.kernel_size, self.kernel_size, images.shape[-1], self.features)
         kernel = self.param("kernel", nn.initializers.lecun_normal(), shape)
         bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
-        return self.pool(self.between(convolve_tiles(images, kernel, self.padding) + bias), axis=-2)
+        return self.pool(self.between(convolve_tiles(images, kernel, self.padding) + bias))

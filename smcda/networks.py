@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Integer, UInt8
 
-from smcda.layers import ConvPool
+from smcda.layers import ConvPool, average_of_tile, maximum_of_tile
 from smcda.priors import Parameters, Prior, fan_in_gaussian
 from smcda.target import LogLikelihood
 
@@ -29,8 +29,8 @@ class LeNet5(nn.Module):
     def __call__(self, images: Images) -> Float[Array, "image 10"]:
         """Logits of each image."""
         x = _pixels(images)
-        x = ConvPool(6, 5, padding=2, pool=jnp.mean, between=jnp.tanh, name="conv1")(x)
-        x = ConvPool(16, 5, padding=0, pool=jnp.mean, between=jnp.tanh, name="conv2")(x)
+        x = ConvPool(6, 5, padding=2, pool=average_of_tile, between=jnp.tanh, name="conv1")(x)
+        x = ConvPool(16, 5, padding=0, pool=average_of_tile, between=jnp.tanh, name="conv2")(x)
         x = x.reshape(len(x), -1)
         x = jnp.tanh(nn.Dense(120, name="dense1")(x))
         x = jnp.tanh(nn.Dense(84, name="dense2")(x))
@@ -55,8 +55,8 @@ class FashionCNN(nn.Module):
         between = partial(_normalise, n_reference=n_reference) if self.batch_norm else _unchanged
         # tanh rises monotonically, so it commutes with the maximum: a quarter of the evaluations.
         x = _pixels(images)
-        x = jnp.tanh(ConvPool(8, 3, padding=1, pool=jnp.max, between=between, name="conv1")(x))
-        x = jnp.tanh(ConvPool(16, 3, padding=1, pool=jnp.max, between=between, name="conv2")(x))
+        x = jnp.tanh(ConvPool(8, 3, padding=1, pool=maximum_of_tile, between=between, name="conv1")(x))
+        x = jnp.tanh(ConvPool(16, 3, padding=1, pool=maximum_of_tile, between=between, name="conv2")(x))
         x = x[n_reference:].reshape(len(x) - n_reference, -1)
         x = jnp.tanh(nn.Dense(120, name="dense1")(x))
         return nn.Dense(N_CLASSES, name="dense2")(x)

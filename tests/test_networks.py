@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from smcda.layers import ConvPool
+from smcda.layers import ConvPool, average_of_tile, maximum_of_tile
 from smcda.networks import NETWORKS, count_parameters, make_model
 
 RNG = np.random.default_rng(4)
@@ -86,9 +86,9 @@ def test_batch_norm_adds_no_parameters():
 @pytest.mark.parametrize(
     ("size", "padding", "pool", "plain_pool"),
     [
-        (5, 2, jnp.mean, nn.avg_pool),
-        (5, 0, jnp.mean, nn.avg_pool),
-        (3, 1, jnp.max, nn.max_pool),
+        (5, 2, average_of_tile, nn.avg_pool),
+        (5, 0, average_of_tile, nn.avg_pool),
+        (3, 1, maximum_of_tile, nn.max_pool),
     ],
     ids=["5-same-mean", "5-valid-mean", "3-same-max"],
 )

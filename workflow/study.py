@@ -4,10 +4,13 @@ Rules receive exactly the settings they use, as params; Snakemake compares these
 was built with, so a changed setting rebuilds what depends on it and nothing else.
 """
 
+import fcntl
 import hashlib
+import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import yaml
 from jsonschema import Draft202012Validator
@@ -39,14 +42,15 @@ class Study:
     folder: str
     settings: dict[str, Any]
 
-    def runs(self) -> list[dict[str, Any]]:
-        """Every dataset x scheme x kernel x seed, in the order of the config."""
+    def runs(self, of_scheme: str | None = None) -> list[dict[str, Any]]:
+        """Every dataset x scheme x kernel x seed, in the order of the config; or one scheme's."""
         names = ("datasets", "schemes", "kernels", "seeds")
         datasets, schemes, kernels, seeds = (self.settings[name] for name in names)
         return [
             {"dataset": dataset, "scheme": scheme, "kernel": kernel, "seed": seed}
             for dataset in datasets
             for scheme in schemes
+            if of_scheme in (None, scheme)
             for kernel in kernels
             for seed in seeds
         ]
@@ -114,6 +118,26 @@ def describe(error: ValidationError) -> str:
         "type": lambda: f"must be of type {' or '.join(allowed) if isinstance(allowed, list) else allowed}",
     }
     return f"{key} is {value!r}, but {rules.get(str(rule), lambda: error.message)()}"
+
+
+def prefer_own_commands() -> None:
+    """Find the commands of the environment that runs Snakemake, also when it was not activated."""
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+
+def take_lock(folder: Path) -> TextIO:
+    """Keep two Snakemakes out of one folder by a lock that dies with its holder.
+
+    Snakemake's own lock outlives a killed process and would have to be removed by hand before the
+    work can go on; the default profile switches it off.
+    """
+    folder.mkdir(exist_ok=True)
+    lock = (folder / "smcda.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ConfigError("another Snakemake is at work in this folder: wait for it, or stop it") from None
+    return lock
 
 
 def source_hash(*files: Path) -> str:

@@ -1,26 +1,32 @@
 """Shared by all rules: the checked config, folders, hashes of sources."""
 
-import fcntl
 import os
 import shutil
 import sys
 from pathlib import Path
 
 WORKFLOW = Path(workflow.basedir) / "workflow"
-sys.path.insert(0, str(WORKFLOW))
+sys.path[:0] = [str(WORKFLOW)]
+sys.path.append(str(WORKFLOW / "scripts"))
 
-from study import NETWORKS, ConfigError, resolve, source_hash
+from study import (
+    NETWORKS,
+    ConfigError,
+    prefer_own_commands,
+    resolve,
+    source_hash,
+    take_lock,
+)
 
 try:
     STUDY = resolve(config, WORKFLOW / "schemas" / "config.schema.yaml")
 except ConfigError as error:
     raise WorkflowError(f"config: {error}") from None
 
-OUT = STUDY.folder
-RUN = OUT + "/runs/{dataset}/{scheme}/{kernel}/seed-{seed}"
 
-# The commands of the environment that runs Snakemake, also when it was not activated.
-os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+def out(path):
+    """A path of this scale's results."""
+    return f"{STUDY.folder}/{path}"
 
 
 def script_hash(*names):
@@ -28,25 +34,41 @@ def script_hash(*names):
     return source_hash(*(WORKFLOW / "scripts" / name for name in names))
 
 
-def take_lock():
-    """Keep two Snakemakes out of one folder by a lock that dies with its holder.
+def of_all_runs(pattern, scheme=None):
+    """One file of every run of the study, or of a scheme's runs."""
+    return [pattern.format(**run) for run in STUDY.runs(scheme)]
 
-    Snakemake's own lock outlives a killed process and would have to be removed by hand before the
-    work can go on; the default profile switches it off.
+
+def summarise_what_is_there():
+    """After a failure: summarise the runs that finished and say which did not.
+
+    The files are dated to the beginning of time, so that the next Snakemake makes them anew.
     """
-    Path(".snakemake").mkdir(exist_ok=True)
-    lock = open(".snakemake/smcda.lock", "w")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise WorkflowError(
-            "another Snakemake is at work in this folder: wait for it, or stop it"
-        ) from None
-    return lock
+    from summary import write_summary
+
+    tables = [
+        Path(path) for path in (rules.summary.output.runs, rules.summary.output.summary)
+    ]
+    files = [Path(path) for path in of_all_runs(rules.run.output.metrics)]
+    if all(file.exists() for file in files):
+        return
+    for run in write_summary(STUDY.runs(), files, *tables):
+        log = rules.run.log[0].format(**run)
+        print(
+            "missing: {dataset} {scheme} {kernel} seed {seed}".format(**run),
+            f"(see {log})",
+            file=sys.stderr,
+        )
+    for path in tables:
+        os.utime(path, (0, 0))
 
 
+prefer_own_commands()
 if workflow.is_main_process and not workflow.dryrun:
-    LOCK = take_lock()
+    try:
+        LOCK = take_lock(Path(".snakemake"))
+    except ConfigError as error:
+        raise WorkflowError(str(error)) from None
 
 
 wildcard_constraints:

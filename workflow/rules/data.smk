@@ -3,12 +3,12 @@
 
 rule data:
     output:
-        data=OUT + "/data/{dataset}.npz",
+        data=out("data/{dataset}.npz"),
+    log:
+        out("logs/data/{dataset}.log"),
     params:
         options=STUDY.data_options(config["mirror_dir"], config["download_cache"]),
         source=source_hash(WORKFLOW.parent / "smcda" / "datasets.py"),
-    log:
-        OUT + "/logs/data/{dataset}.log",
     message:
         "Preparing {wildcards.dataset}"
     shell:

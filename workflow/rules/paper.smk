@@ -3,24 +3,27 @@
 PAPER = Path(workflow.basedir) / "paper"
 TEX_PACKAGES = "latexmk texlive-latex-recommended texlive-latex-extra texlive-pictures texlive-science lmodern"
 HAS_TEX = shutil.which("latexmk") is not None and shutil.which("pdflatex") is not None
-PAPER_IF_TEX = [OUT + "/paper.pdf"] if HAS_TEX else []
+PAPER_IF_TEX = [out("paper.pdf")] if HAS_TEX else []
 
 if not HAS_TEX and workflow.is_main_process:
-    logger.warning(f"No TeX here: all but paper.pdf is built. For the paper install (Debian) {TEX_PACKAGES}")
+    logger.warning(
+        f"No TeX here: all but paper.pdf is built. For the paper install (Debian) {TEX_PACKAGES}"
+    )
 
 
 rule numbers:
     input:
+        runs=rules.summary.output.runs,
         summary=rules.summary.output.summary,
         published=WORKFLOW / "resources" / "published_table.csv",
         template=PAPER / "templates" / "numbers.tex.j2",
     output:
-        tex=OUT + "/numbers.tex",
+        tex=out("numbers.tex"),
+    log:
+        out("logs/numbers.log"),
     params:
         settings=STUDY.settings | {"scale": STUDY.scale},
-        source=script_hash("numbers.py", "tables.py"),
-    log:
-        OUT + "/logs/numbers.log",
+        source=script_hash("numbers.py", "cells.py"),
     message:
         "Collecting the numbers of the text"
     script:
@@ -36,18 +39,18 @@ rule paper:
         tables=expand(rules.table.output.tex, table=TABLES),
     output:
         pdf=report(
-            OUT + "/paper.pdf",
+            out("paper.pdf"),
             caption="../report/paper.rst",
             category="Paper",
             labels={"artefact": "The paper", "kind": "document"},
         ),
+    log:
+        out("logs/paper.log"),
+    benchmark:
+        out("benchmarks/paper.tsv")
     params:
         packages=TEX_PACKAGES,
         source=script_hash("paper.py"),
-    log:
-        OUT + "/logs/paper.log",
-    benchmark:
-        OUT + "/benchmarks/paper.tsv"
     message:
         "Setting the paper"
     script:

@@ -12,21 +12,21 @@ rule run:
     input:
         data=rules.data.output.data,
     output:
-        metrics=RUN + "/metrics.json",
-        trace=RUN + "/trace.csv",
+        metrics=out("runs/{dataset}/{scheme}/{kernel}/seed-{seed}/metrics.json"),
+        trace=out("runs/{dataset}/{scheme}/{kernel}/seed-{seed}/trace.csv"),
+    log:
+        out("logs/runs/{dataset}/{scheme}/{kernel}/seed-{seed}.log"),
+    benchmark:
+        out("benchmarks/runs/{dataset}/{scheme}/{kernel}/seed-{seed}.tsv")
+    threads: 1
+    resources:
+        gpu=0 if ON_CPU else 1,
     params:
         network=lambda wildcards: NETWORKS[wildcards.dataset],
         options=lambda wildcards: STUDY.run_options(wildcards.scheme, wildcards.kernel),
         device=STUDY.settings["device"] + (" --threads 1" if ON_CPU else ""),
         cache=config["compilation_cache"],
         sampler=SAMPLER,
-    threads: 1
-    resources:
-        gpu=0 if ON_CPU else 1,
-    log:
-        OUT + "/logs/runs/{dataset}/{scheme}/{kernel}/seed-{seed}.log",
-    benchmark:
-        OUT + "/benchmarks/runs/{dataset}/{scheme}/{kernel}/seed-{seed}.tsv"
     message:
         "Sampling {wildcards.dataset}, {wildcards.scheme}, {wildcards.kernel}, seed {wildcards.seed}"
     shell:

@@ -13,24 +13,27 @@ rule table:
         published=WORKFLOW / "resources" / "published_table.csv",
         template=Path(workflow.basedir) / "paper" / "templates" / "{table}.tex.j2",
     output:
-        tex=OUT + "/tables/{table}.tex",
+        tex=out("tables/{table}.tex"),
         csv=report(
-            OUT + "/tables/{table}.csv",
+            out("tables/{table}.csv"),
             caption="../report/{table}.rst",
             category="Tables",
-            labels=lambda wildcards: {"artefact": TABLES[wildcards.table], "kind": "table"},
+            labels=lambda wildcards: {
+                "artefact": TABLES[wildcards.table],
+                "kind": "table",
+            },
         ),
+    log:
+        out("logs/tables/{table}.log"),
+    wildcard_constraints:
+        table="|".join(TABLES),
     params:
         table=lambda wildcards: wildcards.table,
         scale=STUDY.scale,
         schemes=STUDY.settings["schemes"],
         datasets=STUDY.settings["datasets"],
         kernels=STUDY.settings["kernels"],
-        source=script_hash("tables.py"),
-    wildcard_constraints:
-        table="|".join(TABLES),
-    log:
-        OUT + "/logs/tables/{table}.log",
+        source=script_hash("tables.py", "cells.py"),
     message:
         "Setting table {wildcards.table}"
     script:

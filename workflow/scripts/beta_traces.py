@@ -31,13 +31,13 @@ def draw(traces: pd.DataFrame) -> Figure:
             axes[-1, column].plot(
                 run["iteration"], run["n_batches"], drawstyle="steps-mid", label=KERNELS[kernel], **style
             )
+        axes[-1, column].set_xlabel("iteration $k$")
         axes[0, column].set_title(f"{DATASETS[dataset]}, seed {seed}")
     for row, kernel in enumerate(kernels):
         axes[row, 0].set(ylabel=rf"$\beta_k$ ({KERNELS[kernel]})", ylim=(0, 1.05), yticks=[0, 0.5, 1])
     axes[-1, 0].set_ylabel("minibatches")
     axes[-1, 0].set_ylim(bottom=0)
     axes[-1, 0].yaxis.set_major_locator(ticker.MaxNLocator(5, integer=True))
-    figure.supxlabel("iteration $k$", fontsize=8)
     figure.align_ylabels()
     if len(kernels) > 1:
         shared_legend(figure, drawn(axes.flat))

@@ -1,17 +1,17 @@
 """What accuracy costs: test scores against gradient evaluations, one marker a scheme and kernel.
 
 Marker and colour say the scheme, filled or open the kernel; bars are one standard deviation over
-seeds. The thin line is the frontier: no combination below or right of it is worth its price, because
-another reaches at least the same score for no more evaluations.
+seeds. The thin line is the Pareto frontier: what lies below it is beaten by another combination that
+scores no less for no more evaluations.
 """
 
 import pandas as pd
 from figure_style import (
-    COST,
     DATASETS,
     KERNELS,
     SCHEMES,
     SCORES,
+    cost_axes,
     drawn,
     grid,
     only,
@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 FILLED = {"ld": False, "hmc": True}
-FRONTIER = "Best for the price"
+FRONTIER = "Pareto frontier"
 
 
 def frontier(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -40,12 +40,13 @@ def frontier(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def draw_panel(panel: Axes, rows: pd.DataFrame, score: str) -> None:
-    """One marker a row, and the frontier through the best of them."""
+    """One marker a row, and the frontier: the best score that so much or less can buy."""
     cost = "gradient_evaluations"
     best = frontier(list(zip(rows[f"{cost}_mean"], rows[f"{score}_mean"], strict=True)))
-    panel.plot(
-        *zip(*best, strict=True), drawstyle="steps-post", color="0.55", linewidth=0.8, zorder=1, label=FRONTIER
-    )
+    if len(rows) > 1:
+        to_the_end = [*best, (rows[f"{cost}_mean"].max(), best[-1][1])]
+        style = {"color": "0.55", "linewidth": 0.8, "drawstyle": "steps-post", "zorder": 1}
+        panel.plot(*zip(*to_the_end, strict=True), label=FRONTIER, **style)
     for row in rows.to_dict("records"):
         look = SCHEMES[row["scheme"]]
         panel.errorbar(
@@ -60,11 +61,11 @@ def draw_panel(panel: Axes, rows: pd.DataFrame, score: str) -> None:
             markeredgewidth=1.1,
             elinewidth=0.8,
         )
-    panel.set_xscale("log")
 
 
 def draw(summary: pd.DataFrame) -> Figure:
     """Plot both scores (rows) of every dataset (columns) against cost."""
+    summary = summary.dropna(subset=[f"{score}_mean" for score in SCORES])
     datasets = ordered(summary["dataset"], DATASETS)
     figure, axes = grid(len(SCORES), len(datasets), 1.9, sharex=True)
     for column, dataset in enumerate(datasets):
@@ -73,17 +74,18 @@ def draw(summary: pd.DataFrame) -> Figure:
         axes[0, column].set_title(DATASETS[dataset])
     for panel, label in zip(axes[:, 0], SCORES.values(), strict=True):
         panel.set_ylabel(label)
-    figure.supxlabel(COST, fontsize=8)
+    cost_axes(axes, summary["gradient_evaluations_mean"])
     figure.align_ylabels()
     entries = {}
     for scheme in ordered(summary["scheme"], SCHEMES):
         look = SCHEMES[scheme]
-        entries[look.label] = Line2D([], [], color=look.colour, marker=look.marker, linestyle="", markersize=5.5)
+        style = {"color": look.colour, "marker": look.marker, "linestyle": "", "markersize": 5.5}
+        entries[look.label] = Line2D([], [], **style)
     for kernel in ordered(summary["kernel"], KERNELS):
         fill = "0.4" if FILLED[kernel] else "white"
         name = f"{KERNELS[kernel]} ({'filled' if FILLED[kernel] else 'open'})"
         entries[name] = Line2D([], [], color="0.4", marker="o", linestyle="", markerfacecolor=fill)
-    shared_legend(figure, entries | drawn(axes.flat))
+    shared_legend(figure, entries | drawn(axes.flat), handlelength=1.4)
     return figure
 
 

@@ -1,6 +1,7 @@
 """How far the particles are from being one: effective sample size and unique ancestors.
 
-One row a dataset; for both quantities one panel a kernel and one line a scheme, the mean over seeds.
+One row a dataset; for both quantities one panel a kernel and one line a scheme, the mean over seeds. The
+ancestors are those of the first particles, drawn from the prior, that still have descendants.
 """
 
 import pandas as pd
@@ -12,14 +13,26 @@ from figure_style import (
     grid,
     only,
     ordered,
-    plain_log_scale,
+    plain_log_ticks,
     read_traces,
     save,
     shared_legend,
+    staggered,
 )
 from matplotlib.figure import Figure
 
 QUANTITIES = {"ess": r"$J_{\mathrm{eff}}$", "unique_ancestors": "unique ancestors"}
+
+
+def smoothing(n_iterations: int) -> int:
+    """Choose how many iterations of J_eff to average: odd, and one for a short run."""
+    return 1 + 2 * (n_iterations // 40)
+
+
+def line(rows: pd.DataFrame, quantity: str, window: int) -> pd.Series:
+    """Mean over seeds; of J_eff, which jumps at every resampling, a running mean."""
+    mean = rows.groupby("iteration")[quantity].mean()
+    return mean.rolling(window, center=True, min_periods=1).mean() if quantity == "ess" else mean
 
 
 def draw(traces: pd.DataFrame) -> Figure:
@@ -27,17 +40,30 @@ def draw(traces: pd.DataFrame) -> Figure:
     datasets, kernels = ordered(traces["dataset"], DATASETS), ordered(traces["kernel"], KERNELS)
     columns = [(quantity, kernel) for quantity in QUANTITIES for kernel in kernels]
     figure, axes = grid(len(datasets), len(columns), 1.65, sharex=True, sharey=True)
+    window = smoothing(traces["iteration"].nunique())
     for row, dataset in enumerate(datasets):
         for panel, (quantity, kernel) in zip(axes[row], columns, strict=True):
             rows = only(traces, dataset=dataset, kernel=kernel)
-            for scheme in ordered(rows["scheme"], SCHEMES):
-                mean = only(rows, scheme=scheme).groupby("iteration")[quantity].mean()
-                panel.plot(mean.index, mean, **SCHEMES[scheme].line() | {"linewidth": 1})
+            for place, scheme in enumerate(ordered(rows["scheme"], SCHEMES)):
+                look, mean = SCHEMES[scheme], line(only(rows, scheme=scheme), quantity, window)
+                panel.plot(
+                    mean.index,
+                    mean,
+                    linewidth=0.9,
+                    marker=look.marker,
+                    markersize=3.2,
+                    markevery=staggered(len(mean), place),
+                    **look.line(),
+                )
         axes[row, 0].set_ylabel(f"{DATASETS[dataset]}\nparticles")
     for panel, (quantity, kernel) in zip(axes[0], columns, strict=True):
         panel.set_title(f"{QUANTITIES[quantity]}, {KERNELS[kernel]}")
-    plain_log_scale(axes[0, 0])
-    figure.supxlabel("iteration $k$", fontsize=8)
+    for panel, (quantity, _) in zip(axes[-1], columns, strict=True):
+        note = f" (mean of {window})" if quantity == "ess" and window > 1 else ""
+        panel.set_xlabel(f"iteration $k${note}")
+    most = traces[list(QUANTITIES)].max().max()
+    axes[0, 0].set(yscale="log", ylim=(0.9, max(2.2, 1.2 * most)))
+    plain_log_ticks(axes[0, 0].yaxis)
     shared_legend(figure, drawn(axes.flat))
     return figure
 

@@ -15,6 +15,7 @@ import pandas as pd
 from matplotlib import ticker
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
@@ -77,7 +78,8 @@ SCHEMES = {
 KERNELS = {"ld": "LD", "hmc": "HMC"}
 DATASETS = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
 SCORES = {"test_accuracy": "test accuracy (%)", "test_log_likelihood": "test log-likelihood"}
-COST = "gradient evaluations (particle × image)"
+
+UNITS = {10**9: "billions", 10**6: "millions", 10**3: "thousands", 1: "particle × image"}
 
 
 def ordered(names: Iterable[str], table: dict[str, Any]) -> list[str]:
@@ -105,13 +107,31 @@ def grid(n_rows: int, n_columns: int, row_height: float, **options: Any) -> tupl
     return figure, figure.subplots(n_rows, n_columns, squeeze=False, **options)
 
 
-def plain_log_scale(panel: Axes) -> None:
-    """Make y logarithmic, with ticks at 1, 2 and 5 written as plain numbers."""
-    panel.set_yscale("log")
-    axis = panel.yaxis
-    axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
-    axis.set_minor_locator(ticker.NullLocator())
+def staggered(n_points: int, place: int, n_lines: int = len(SCHEMES), n_marks: int = 4) -> tuple[int, int]:
+    """Where to put a line's few markers, so that those of lines on top of each other do not coincide."""
+    every = max(1, n_points // n_marks)
+    return place * every // n_lines, every
+
+
+def plain_log_ticks(axis: Axis, unit: int = 1, at_most: float = 200) -> None:
+    """Write ticks as plain numbers: at 1, 2, 5 and 10, or at 1 and 10 where the range is above `at_most`."""
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5) if high < at_most * low else (1,)))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value / unit:g}"))
+    axis.set_minor_locator(ticker.LogLocator(subs=range(2, 10)))
+    axis.set_minor_formatter(ticker.NullFormatter())
+
+
+def cost_axes(panels: np.ndarray, costs: pd.Series) -> None:
+    """Make the shared x-axis of a grid one of gradient evaluations, in a unit that keeps numbers short."""
+    middle = np.sqrt(costs.min() * costs.max())
+    unit = next(unit for unit in UNITS if unit <= max(middle, 1))
+    is_narrow = panels.shape[1] > 2
+    gap = "\n" if is_narrow else " "
+    panels[0, 0].set_xscale("log")
+    plain_log_ticks(panels[0, 0].xaxis, unit, at_most=100 if is_narrow else 2000)
+    for panel in panels[-1]:
+        panel.set_xlabel(f"gradient evaluations{gap}({UNITS[unit]})")
 
 
 def drawn(axes: Iterable[Axes]) -> dict[str, Artist]:
@@ -123,13 +143,15 @@ def drawn(axes: Iterable[Axes]) -> dict[str, Artist]:
     return found
 
 
-def shared_legend(figure: Figure, entries: dict[str, Artist]) -> Legend:
+def shared_legend(figure: Figure, entries: dict[str, Artist], **options: Any) -> Legend:
     """Set one legend below all panels, in as many columns as the figure's width allows."""
-    for n_columns in range(len(entries), 0, -1):
-        legend = figure.legend(
-            list(entries.values()), list(entries), loc="outside lower center", ncols=n_columns
-        )
-        if legend.get_window_extent().width <= figure.bbox.width:
+    labels = list(entries)
+    for n_columns in range(min(len(SCHEMES), len(labels)), 0, -1):
+        # Legends are filled column by column; this order makes them read row by row.
+        order = [label for column in range(n_columns) for label in labels[column::n_columns]]
+        handles = [entries[label] for label in order]
+        legend = figure.legend(handles, order, loc="outside lower center", ncols=n_columns, **options)
+        if legend.get_window_extent().width <= 0.97 * figure.bbox.width:
             break
         legend.remove()
     return legend

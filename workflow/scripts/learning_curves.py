@@ -6,11 +6,11 @@ was scored, inside a band from the lowest to the highest seed.
 
 import pandas as pd
 from figure_style import (
-    COST,
     DATASETS,
     KERNELS,
     SCHEMES,
     SCORES,
+    cost_axes,
     drawn,
     grid,
     only,
@@ -18,6 +18,7 @@ from figure_style import (
     read_traces,
     save,
     shared_legend,
+    staggered,
 )
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -31,7 +32,7 @@ def curve(rows: pd.DataFrame, score: str) -> pd.DataFrame:
 
 def draw_panel(panel: Axes, traces: pd.DataFrame, score: str) -> None:
     """One line and one band a scheme."""
-    for scheme in ordered(traces["scheme"], SCHEMES):
+    for place, scheme in enumerate(ordered(traces["scheme"], SCHEMES)):
         look, line = SCHEMES[scheme], curve(only(traces, scheme=scheme), score)
         panel.fill_between(line["cost"], line["min"], line["max"], color=look.colour, alpha=0.13, linewidth=0)
         panel.plot(
@@ -39,10 +40,9 @@ def draw_panel(panel: Axes, traces: pd.DataFrame, score: str) -> None:
             line["mean"],
             marker=look.marker,
             markersize=3.2,
-            markevery=(0, max(1, len(line) // 4)),
+            markevery=staggered(len(line), place),
             **look.line(),
         )
-    panel.set_xscale("log")
 
 
 def draw(traces: pd.DataFrame) -> Figure:
@@ -59,7 +59,7 @@ def draw(traces: pd.DataFrame) -> Figure:
         axes[0, column].set_title(f"{DATASETS[dataset]}, {KERNELS[kernel]}")
     for panel, label in zip(axes[:, 0], SCORES.values(), strict=True):
         panel.set_ylabel(label)
-    figure.supxlabel(COST, fontsize=8)
+    cost_axes(axes, traces["gradient_evaluations"])
     figure.align_ylabels()
     shared_legend(figure, drawn(axes.flat))
     return figure

@@ -13,9 +13,11 @@ a build decides reaches it through these keys:
 A key whose cell is not in the study says ``n/a``.
 """
 
+import csv
 import os
 from collections.abc import Callable, Iterable
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from cells import (
@@ -359,6 +361,13 @@ def count_network_parameters() -> dict[str, int]:
     return {network: count_parameters(make()) for network, make in NETWORKS.items()}
 
 
+def image_counts(runs: Path) -> dict[str, int]:
+    """How many images the runs were given, which the config may leave to the data."""
+    with runs.open(newline="") as file:
+        first = next(csv.DictReader(file))
+    return {name: int(first[name]) for name in ("n_train", "n_test")}
+
+
 def _has(cells: Cells, keys: list[Key], scheme: str, metric: str) -> bool:
     return any(key[1] == scheme and printed(cells, key, metric) for key in keys)
 
@@ -376,8 +385,9 @@ def _pairs(cells: Cells, keys: list[Key], column: str) -> list[tuple[float, floa
 def main(job: Any) -> None:
     """Write the macros."""
     cells, published = read_cells(job.input.summary), read_cells(job.input.published)
-    numbers = every_number(cells, published, dict(job.params.settings), count_network_parameters())
-    write_text(job.output.tex, render(job.input.template, numbers=list(numbers.items())))
+    settings = dict(job.params.settings) | image_counts(Path(job.input.runs))
+    numbers = every_number(cells, published, settings, count_network_parameters())
+    write_text(Path(job.output.tex), render(job.input.template, numbers=list(numbers.items())))
 
 
 if "snakemake" in globals():

@@ -28,7 +28,9 @@ def build(
                 shutil.copy(file, folder / part / file.name)
         command = ["latexmk", "-pdf", "-interaction=nonstopmode", "-halt-on-error", main.name]
         fixed = os.environ | {"SOURCE_DATE_EPOCH": "0", "FORCE_SOURCE_DATE": "1"}
-        subprocess.run(command, cwd=folder, env=fixed, check=True, stdout=sys.stdout, stderr=subprocess.STDOUT)
+        subprocess.run(
+            command, cwd=folder, env=fixed, check=True, stdout=sys.stdout, stderr=subprocess.STDOUT
+        )
         with whole_file(pdf) as temporary:
             shutil.copy(folder / f"{main.stem}.pdf", temporary)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from figure_style import DATASETS, KERNELS, SCHEMES, drawn, grid, only, ordered, save, shared_legend
+from figure_style import DATASETS, KERNELS, PAGE, SCHEMES, drawn, grid, only, ordered, save, shared_legend
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
@@ -41,11 +41,11 @@ def calibration_error(pooled: pd.DataFrame) -> float:
 
 def draw_panel(panel: Axes, bins: pd.DataFrame) -> None:
     """One line a scheme over the diagonal, and the calibration errors below."""
-    panel.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, linestyle=":", zorder=1, label="Calibrated")
+    panel.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, linestyle=":", zorder=1)
     lines, errors = [], []
     for scheme in ordered(bins["scheme"], SCHEMES):
         look, pooled = SCHEMES[scheme], pool(only(bins, scheme=scheme))
-        style = look.line() | {"linewidth": 1, "marker": look.marker, "markersize": 2.8}
+        style = look.line() | {"linewidth": 1, "marker": look.marker, "markersize": 2.8, "clip_on": False}
         lines += panel.plot(pooled["confidence"], pooled["accuracy"], **style)
         errors.append(f"{calibration_error(pooled):.3f}")
     panel.set(xlim=(0, 1), ylim=(0, 1), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1], aspect="equal")
@@ -74,7 +74,8 @@ def draw(bins: pd.DataFrame) -> Figure:
         for dataset in ordered(bins["dataset"], DATASETS)
         for kernel in ordered(bins["kernel"], KERNELS)
     ]
-    figure, axes = grid(1, len(pairs), 2.5, sharey=True)
+    side = PAGE / max(len(pairs), 2) - 0.35
+    figure, axes = grid(1, len(pairs), min(side, 2.6) + 1.0, sharey=True)
     for panel, (dataset, kernel) in zip(axes[0], pairs, strict=True):
         draw_panel(panel, only(bins, dataset=dataset, kernel=kernel))
         panel.set_title(f"{DATASETS[dataset]}, {KERNELS[kernel]}")

@@ -11,7 +11,8 @@ from figure_style import DATASETS, KERNELS, SCHEMES, grid, only, ordered, read_t
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-COLUMNS = 3
+COLUMNS = {1: 1, 2: 2, 4: 2}
+"""Panels side by side, by number of schemes, where it is not three."""
 ENDS_FULL = ["full_batch", "constant_to_refine", "linear", "automated"]
 
 
@@ -33,7 +34,7 @@ def reference_lines(traces: pd.DataFrame) -> dict[str, int]:
     return lines
 
 
-def mark(panel: Axes, lines: dict[str, int], with_labels: bool) -> None:
+def mark(panel: Axes, lines: dict[str, int], with_labels: bool, in_last_column: bool) -> None:
     """Draw N and C across a panel, named at its right edge."""
     styles = {"full batch": ":", "one minibatch": "-."}
     for name, size in lines.items():
@@ -49,6 +50,7 @@ def mark(panel: Axes, lines: dict[str, int], with_labels: bool) -> None:
                 color="0.3",
                 va="center",
                 annotation_clip=False,
+                in_layout=in_last_column,
             )
 
 
@@ -57,7 +59,7 @@ def draw(traces: pd.DataFrame) -> Figure:
     run = one_run(traces)
     schemes = ordered(run["scheme"], SCHEMES)
     lines = reference_lines(run)
-    n_columns = min(COLUMNS, len(schemes))
+    n_columns = COLUMNS.get(len(schemes), 3)
     n_rows = -(-len(schemes) // n_columns)
     figure, axes = grid(n_rows, n_columns, 1.25, sharex=True, sharey=True)
     panels = list(axes.flat)
@@ -65,13 +67,17 @@ def draw(traces: pd.DataFrame) -> Figure:
         panel.remove()
     for place, (scheme, panel) in enumerate(zip(schemes, panels, strict=False)):
         look, rows = SCHEMES[scheme], only(run, scheme=scheme)
-        mark(panel, lines, place % n_columns == n_columns - 1 or place == len(schemes) - 1)
+        in_last_column = (place + 1) % n_columns == 0
+        mark(panel, lines, in_last_column or place == len(schemes) - 1, in_last_column)
         panel.plot(rows["iteration"], rows["batch_size"], color=look.colour, drawstyle="steps-mid")
         panel.set_title(title(scheme, rows))
-        panel.tick_params(labelbottom=place + n_columns >= len(schemes))
-    panels[0].set_ylim(0, 1.12 * run["batch_size"].max())
+        panel.grid(visible=False, axis="y")
+        if place + n_columns >= len(schemes):
+            panel.tick_params(labelbottom=True)
+            panel.set_xlabel("iteration $k$")
+    most = run["batch_size"].max()
+    panels[0].set_ylim(-0.05 * most, 1.12 * most)
     panels[0].yaxis.set_major_formatter("{x:,.0f}")
-    figure.supxlabel("iteration $k$", fontsize=8)
     figure.supylabel("images in use, $M_k$", fontsize=8)
     return figure
 
@@ -80,8 +86,8 @@ def title(scheme: str, rows: pd.DataFrame) -> str:
     """Name the scheme and, where runs differ, the run."""
     if scheme != "smooth_data_annealing":
         return SCHEMES[scheme].label
-    first = rows.iloc[0]
-    return f"{SCHEMES[scheme].label}\n{DATASETS[first['dataset']]}, {KERNELS[first['kernel']]}, seed {first['seed']}"
+    dataset, kernel, seed = rows[["dataset", "kernel", "seed"]].iloc[0]
+    return f"{SCHEMES[scheme].label}\n{DATASETS[dataset]}, {KERNELS[kernel]}, seed {seed}"
 
 
 if "snakemake" in globals():

@@ -135,8 +135,8 @@ def main(job: Any) -> None:
     cells, published = read_cells(job.input.summary), read_cells(job.input.published)
     records = TABLES[job.params.table](cells, published, order)
     latex = as_latex(job.params.table, records, order, job.input.template, job.params.scale)
-    write_text(job.output.tex, latex)
-    write_text(job.output.csv, as_csv(records))
+    write_text(Path(job.output.tex), latex)
+    write_text(Path(job.output.csv), as_csv(records))
 
 
 if "snakemake" in globals():
