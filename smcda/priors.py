@@ -53,7 +53,8 @@ def from_density(
 
 
 def gaussian(mean: Parameters, scale: Parameters) -> Prior:
-    """Independent Gaussians: `mean` is a pytree of arrays, `scale` of the same shape or of scalars."""
+    """Independent Gaussians: `mean` is a pytree of arrays, `scale` one of such arrays or of scalars."""
+    mean, scale = (jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), tree) for tree in (mean, scale))
     n_parameters, unravel = flattening(mean)
 
     def sample(key: PRNGKeyArray) -> Parameters:
@@ -62,7 +63,7 @@ def gaussian(mean: Parameters, scale: Parameters) -> Prior:
         return jax.tree.map(lambda m, s, z: m + s * z, mean, scale, noise)
 
     def log_ratio(a: Parameters, b: Parameters) -> Float[Array, ""]:
-        def term(a: Array, b: Array, m: Array, s: Array) -> Array:
+        def term(a: Array, b: Array, m: Any, s: Any) -> Array:
             return jnp.sum((b - a) * (a + b - 2 * m) / (2 * s**2))
 
         return jax.tree.reduce(jnp.add, jax.tree.map(term, a, b, mean, scale))

@@ -70,10 +70,10 @@ class Look(NamedTuple):
 SCHEMES = {
     "constant": Look("Constant", "#3B2C8F", "s", (0, (1, 1))),
     "full_batch": Look("Full batch", "#000000", "o", "-"),
-    "constant_to_refine": Look("Constant to refine", "#B5274B", "^", (0, (5, 1.2, 1, 1.2))),
+    "constant_to_refine": Look("Constant-to-refine", "#B5274B", "^", (0, (5, 1.2, 1, 1.2))),
     "linear": Look("Linear", "#117F74", "D", (0, (5, 1.5))),
     "automated": Look("Automated", "#6DC3F0", "v", (0, (3, 1, 1, 1, 1, 1))),
-    "smooth_data_annealing": Look("Smooth annealing", "#E07B00", "P", "-"),
+    "smooth_data_annealing": Look("Smooth data annealing", "#E07B00", "P", "-"),
 }
 KERNELS = {"ld": "LD", "hmc": "HMC"}
 DATASETS = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}

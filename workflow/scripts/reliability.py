@@ -48,7 +48,7 @@ def draw_panel(panel: Axes, bins: pd.DataFrame) -> None:
         style = look.line() | {"linewidth": 1, "marker": look.marker, "markersize": 2.8, "clip_on": False}
         lines += panel.plot(pooled["confidence"], pooled["accuracy"], **style)
         errors.append(f"{calibration_error(pooled):.3f}")
-    panel.set(xlim=(0, 1), ylim=(0, 1), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1], aspect="equal")
+    panel.set(xlim=(0, 1), ylim=(0, 1), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
     panel.set_xlabel("confidence")
     below_label = panel.transAxes + ScaledTranslation(0, -0.36, panel.figure.dpi_scale_trans)
     panel.legend(
@@ -75,7 +75,7 @@ def draw(bins: pd.DataFrame) -> Figure:
         for kernel in ordered(bins["kernel"], KERNELS)
     ]
     side = PAGE / max(len(pairs), 2) - 0.35
-    figure, axes = grid(1, len(pairs), min(side, 2.6) + 1.0, sharey=True)
+    figure, axes = grid(1, len(pairs), min(side, 2.6) + 0.95, sharey=True)
     for panel, (dataset, kernel) in zip(axes[0], pairs, strict=True):
         draw_panel(panel, only(bins, dataset=dataset, kernel=kernel))
         panel.set_title(f"{DATASETS[dataset]}, {KERNELS[kernel]}")

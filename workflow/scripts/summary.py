@@ -53,7 +53,7 @@ def summarise(runs: pd.DataFrame, expected: list[dict[str, Any]]) -> pd.DataFram
     for run in expected:
         seeds_of.setdefault(tuple(run[name] for name in GROUP), []).append(run["seed"])
     for group, seeds in seeds_of.items():
-        chosen = runs[(runs[GROUP] == group).all(axis=1)]
+        chosen = runs[(runs[GROUP] == list(group)).all(axis=1)]
         missing = [seed for seed in seeds if seed not in set(chosen["seed"])]
         row: dict[str, Any] = dict(zip(GROUP, group, strict=True))
         row |= {"n_seeds": len(chosen), "missing_seeds": " ".join(map(str, missing))}
