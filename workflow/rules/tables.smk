@@ -16,7 +16,7 @@ rule table:
         tex=out("tables/{table}.tex"),
         csv=report(
             out("tables/{table}.csv"),
-            caption="../report/{table}.rst",
+            caption="../report/table.rst",
             category="Tables",
             labels=lambda wildcards: {
                 "artefact": TABLES[wildcards.table],
