@@ -40,7 +40,7 @@ SETTINGS = {
 
 
 def load(name, script):
-    """Import a script by its path: `numbers` would otherwise be the standard library's."""
+    """Import a script by its path, as Snakemake runs it."""
     spec = importlib.util.spec_from_file_location(name, SCRIPTS / script)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -51,7 +51,9 @@ def load(name, script):
 
 shared = load("cells", "cells.py")
 tables = load("paper_tables", "tables.py")
-numbers = load("paper_numbers", "numbers.py")
+phrases = load("phrases", "phrases.py")
+verdicts = load("verdicts", "verdicts.py")
+numbers = load("paper_numbers", "paper_numbers.py")
 
 
 def row(dataset, scheme, kernel, accuracy, log_likelihood, seconds, **others):
@@ -144,8 +146,8 @@ def test_cells_with_missing_seeds_are_marked():
     }
     text = latex("study", tables.study(cells, {}, ORDER))
     assert text.count(r"$^{\dagger}$") == 3
-    assert "MNIST, full batch, LD: seed 1 3" in numbers.missing_runs(cells)
-    assert numbers.missing_runs(CELLS) == "No run is missing."
+    assert "MNIST, full batch, LD: seed 1 3" in verdicts.missing_runs(cells)
+    assert verdicts.missing_runs(CELLS) == "No run is missing."
 
 
 def test_differences_are_in_published_standard_deviations(published):
@@ -216,11 +218,11 @@ def test_text_is_safe_for_latex():
     assert shared.name("my_%_scheme") == r"my \% scheme"
     assert shared.inline_math("-0.265") == r"\ensuremath{-0.265}"
     assert (
-        numbers.setting_text(["full_batch", "smooth_data_annealing"]) == "full batch, smooth data annealing"
+        phrases.setting_text(["full_batch", "smooth_data_annealing"]) == "full batch, smooth data annealing"
     )
-    assert numbers.setting_text("NVIDIA A100_80G") == "NVIDIA A100 80G"
-    assert numbers.grouped(61_706) == r"61\,706"
-    assert numbers.grouped(1.234e9) == r"\ensuremath{1.23\times 10^{9}}"
+    assert phrases.setting_text("NVIDIA A100_80G") == "NVIDIA A100 80G"
+    assert phrases.grouped(61_706) == r"61\,706"
+    assert phrases.grouped(1.234e9) == r"\ensuremath{1.23\times 10^{9}}"
 
 
 @pytest.fixture(scope="module")
@@ -302,8 +304,16 @@ def test_the_rule_writes_both_forms_of_a_table_and_the_macros(tmp_path):
         for key, cell in CELLS.items():
             writer.writerow(dict(zip(names, key, strict=False)) | cell)
 
+    runs = tmp_path / "runs.csv"
+    runs.write_text("seed,n_train,n_test\n0,1234,56\n")
+
     def job(template, output, **params):
-        files = {"summary": summary, "published": PUBLISHED, "template": TEMPLATES / f"{template}.tex.j2"}
+        files = {
+            "summary": summary,
+            "runs": runs,
+            "published": PUBLISHED,
+            "template": TEMPLATES / f"{template}.tex.j2",
+        }
         return SimpleNamespace(
             input=SimpleNamespace(**files), output=SimpleNamespace(**output), params=SimpleNamespace(**params)
         )
@@ -316,3 +326,4 @@ def test_the_rule_writes_both_forms_of_a_table_and_the_macros(tmp_path):
     lines = (tmp_path / "numbers.tex").read_text().splitlines()
     assert r"\smcdadef{network/fashion_cnn/parameters}{96\,658}" in lines
     assert r"\smcdadef{settings/scale}{my scale}" in lines
+    assert r"\smcdadef{settings/n_train}{1\,234}" in lines

@@ -23,11 +23,11 @@ rule numbers:
         out("logs/numbers.log"),
     params:
         settings=STUDY.settings | {"scale": STUDY.scale},
-        source=script_hash("numbers.py", "cells.py"),
+        source=script_hash("paper_numbers.py", "verdicts.py", "phrases.py", "cells.py"),
     message:
         "Collecting the numbers of the text"
     script:
-        "../scripts/numbers.py"
+        "../scripts/paper_numbers.py"
 
 
 rule paper:

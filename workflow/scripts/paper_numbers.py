@@ -15,7 +15,6 @@ A key whose cell is not in the study says ``n/a``.
 
 import csv
 import os
-from collections.abc import Callable, Iterable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,21 +24,18 @@ from cells import (
     NOT_THERE,
     Cells,
     Key,
-    best,
-    escape,
     inline_math,
     name,
     number,
-    printed,
     published_speedup,
     read_cells,
     render,
     rounded,
 )
+from phrases import grouped, listed, metric_text, setting_text, span
+from verdicts import Numbers, comparisons, hmc_over_ld, missing_runs, verdicts
 
 from smcda.files import write_text
-
-Numbers = dict[str, str]
 
 PUBLISHED_SETTINGS: dict[str, Any] = {
     "iterations": 200,
@@ -155,95 +151,6 @@ def range_numbers(cells: Cells, keys: list[Key]) -> Numbers:
     return numbers
 
 
-def hmc_over_ld(cells: Cells, keys: list[Key], metric: str) -> list[float]:
-    """Divide HMC's mean by LD's wherever both are there."""
-    return [hmc / ld for ld, hmc in _pairs(cells, keys, f"{metric}_mean") if ld]
-
-
-def verdicts(cells: Cells, keys: list[Key]) -> Numbers:
-    """Look at the original's findings in any table of cells, the published one or a build's own."""
-    numbers = {}
-    for metric in ("test_accuracy", "test_log_likelihood"):
-        pairs = _pairs(cells, keys, f"{metric}_mean")
-        wins = sum(hmc > ld for ld, hmc in pairs)
-        numbers[f"hmc_above_ld/{metric}"] = share(wins, len(pairs), "pairs of scheme and dataset")
-        for scheme in dict.fromkeys(key[1] for key in keys):
-            numbers[f"highest/{scheme}/{metric}"] = how_often_best(cells, keys, scheme, metric)
-        for rival in ("automated", "smooth_data_annealing"):
-            numbers[f"linear_above/{rival}/{metric}"] = how_often_above(cells, keys, "linear", rival, metric)
-    for dataset in dict.fromkeys(key[0] for key in keys):
-        for metric in ("test_accuracy", "test_log_likelihood", "ece", "runtime_s", "gradient_evaluations"):
-            numbers[f"best/{dataset}/{metric}"] = best_of(cells, keys, dataset, metric)
-    for dataset, scheme, kernel in keys:
-        numbers[f"against_full/{dataset}/{scheme}/{kernel}"] = against_full(cells, (dataset, scheme, kernel))
-    return numbers
-
-
-def how_often_best(cells: Cells, keys: list[Key], scheme: str, metric: str) -> str:
-    """Count the dataset-kernel pairs in which no scheme has a better mean, at the printed digits."""
-    groups = [
-        [key for key in keys if (key[0], key[2]) == group]
-        for group in dict.fromkeys((key[0], key[2]) for key in keys)
-    ]
-    there = [
-        group for group in groups if any(key[1] == scheme and printed(cells, key, metric) for key in group)
-    ]
-    wins = sum(any(key[1] == scheme for key in best(cells, group, metric)) for group in there)
-    return share(wins, len(there), "pairs of dataset and kernel")
-
-
-def how_often_above(cells: Cells, keys: list[Key], scheme: str, rival: str, metric: str) -> str:
-    """Count the dataset-kernel pairs in which one scheme's mean is above another's."""
-    column = f"{metric}_mean"
-    values = [
-        (number(cells, (dataset, scheme, kernel), column), number(cells, (dataset, rival, kernel), column))
-        for dataset, kernel in dict.fromkeys((key[0], key[2]) for key in keys)
-    ]
-    there = [(own, other) for own, other in values if own is not None and other is not None]
-    return share(sum(own > other for own, other in there), len(there), "pairs of dataset and kernel")
-
-
-def best_of(cells: Cells, keys: list[Key], dataset: str, metric: str) -> str:
-    """Name the best cell of a dataset, or all that tie at the printed digits."""
-    winners = best(cells, [key for key in keys if key[0] == dataset], metric)
-    if not winners:
-        return NOT_THERE
-    who = listed([f"{name(scheme)} with {name(kernel)}" for _, scheme, kernel in winners])
-    unit = {"test_accuracy": r"\,\%", "runtime_s": r"\,s"}.get(metric, "")
-    return f"{who} ({metric_text(metric, number(cells, winners[0], f'{metric}_mean'))}{unit})"
-
-
-def against_full(cells: Cells, key: Key) -> str:
-    """Say how far a cell's accuracy is from full batch's with the same kernel, and at what cost."""
-    dataset, _, kernel = key
-    own = number(cells, key, "test_accuracy_mean")
-    full = number(cells, (dataset, "full_batch", kernel), "test_accuracy_mean")
-    if own is None or full is None:
-        return NOT_THERE
-    distance = rounded(abs(own - full), DECIMALS["test_accuracy"])
-    if not float(distance):
-        return "level with full batch"
-    return f"{distance} percentage points {'above' if own > full else 'below'} full batch"
-
-
-def comparisons(cells: Cells, published: Cells) -> Numbers:
-    """Count the cells that lie within two published standard deviations of the published mean."""
-    numbers = {}
-    for metric in ("test_accuracy", "test_log_likelihood"):
-        distances = []
-        for key in published:
-            ours, theirs, spread = (
-                number(cells, key, f"{metric}_mean"),
-                number(published, key, f"{metric}_mean"),
-                number(published, key, f"{metric}_std"),
-            )
-            if ours is not None and theirs is not None and spread:
-                distances.append(abs(ours - theirs) / spread)
-        within = sum(distance <= 2 for distance in distances)
-        numbers[f"within_two_published_stds/{metric}"] = share(within, len(distances), "cells")
-    return numbers
-
-
 def published_clocks(published: Cells) -> Numbers:
     """Read off the published clocks what they can tell: ratios, and where the linear ramp is full."""
     k, n, c, s = (
@@ -290,69 +197,6 @@ def departures(settings: dict[str, Any]) -> str:
     return f"these settings are not the published ones: {listed(found)}"
 
 
-def missing_runs(cells: Cells) -> str:
-    """Say which seeds are missing, as a sentence."""
-    found = [
-        f"{name(dataset)}, {name(scheme)}, {name(kernel)}: seed {escape(row['missing_seeds'])}"
-        for (dataset, scheme, kernel), row in cells.items()
-        if row.get("missing_seeds")
-    ]
-    return f"Runs are missing ({'; '.join(found)})." if found else "No run is missing."
-
-
-def share(count: int, total: int, what: str) -> str:
-    """Phrase how often something holds: 'in all 12 pairs', 'in 9 of the 12 pairs'."""
-    if not total:
-        return f"in none of the {what}, because none can be compared"
-    if count == total:
-        return f"in all {total} {what}" if total > 1 else "in the one case there is"
-    return f"in {count if count else 'none'} of the {total} {what}"
-
-
-def span(values: Iterable[float | None], text: Callable[[float], str]) -> str:
-    """Phrase a range; one number where the ends print the same."""
-    known = [value for value in values if value is not None]
-    if not known:
-        return NOT_THERE
-    low, high = text(min(known)), text(max(known))
-    return low if low == high else f"{low} to {high}"
-
-
-def metric_text(metric: str, value: float | None) -> str:
-    """Print a metric in the text; counts of gradient evaluations in powers of ten."""
-    if metric == "gradient_evaluations":
-        return grouped(value)
-    return inline_math(rounded(value, DECIMALS[metric]))
-
-
-def grouped(value: float | None) -> str:
-    """Print a whole number with thin spaces between thousands, or as a power of ten from a million on."""
-    if value is None:
-        return NOT_THERE
-    if abs(value) >= 1e6:
-        mantissa, exponent = f"{value:.2e}".split("e")
-        return f"\\ensuremath{{{mantissa}\\times 10^{{{int(exponent)}}}}}"
-    return f"{value:,.0f}".replace(",", "\\,")
-
-
-def setting_text(value: Any) -> str:
-    """Print a setting: numbers as numbers, names readable, lists with commas."""
-    if value is None:
-        return NOT_THERE
-    if isinstance(value, (list, tuple)):
-        return ", ".join(setting_text(item) for item in value) or NOT_THERE
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, int):
-        return grouped(value)
-    return f"{value:g}" if isinstance(value, float) else name(str(value))
-
-
-def listed(items: list[str]) -> str:
-    """Join as a sentence does."""
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
-
-
 def count_network_parameters() -> dict[str, int]:
     """Count the weights of each network; on the CPU, because a GPU would be taken for nothing."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -366,20 +210,6 @@ def image_counts(runs: Path) -> dict[str, int]:
     with runs.open(newline="") as file:
         first = next(csv.DictReader(file))
     return {name: int(first[name]) for name in ("n_train", "n_test")}
-
-
-def _has(cells: Cells, keys: list[Key], scheme: str, metric: str) -> bool:
-    return any(key[1] == scheme and printed(cells, key, metric) for key in keys)
-
-
-def _pairs(cells: Cells, keys: list[Key], column: str) -> list[tuple[float, float]]:
-    """Give LD's and HMC's value wherever both are there."""
-    pairs = []
-    for dataset, scheme in dict.fromkeys(key[:2] for key in keys):
-        ld, hmc = (number(cells, (dataset, scheme, kernel), column) for kernel in ("ld", "hmc"))
-        if ld is not None and hmc is not None:
-            pairs.append((ld, hmc))
-    return pairs
 
 
 def main(job: Any) -> None:
