@@ -5,10 +5,11 @@ All three have the same three calls, start, step and close, so the run does not 
 
 import sys
 import time
+from datetime import timedelta
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -26,7 +27,7 @@ class Status(NamedTuple):
     def describe(self) -> str:
         """One short line: M_k, beta, J_eff, the last test accuracy, time left."""
         accuracy = "" if self.test_accuracy is None else f"  test {self.test_accuracy:.2f} %"
-        left = time.strftime("%H:%M:%S", time.gmtime(round(self.seconds_left)))
+        left = timedelta(seconds=round(self.seconds_left))
         return f"M {self.batch_size}  beta {self.beta:.2f}  J_eff {self.ess:.1f}{accuracy}  left {left}"
 
 
@@ -84,15 +85,16 @@ class Bar:
 
     def start(self, title: str, n_iterations: int) -> None:
         """Draw the empty bar."""
+        console = Console(stderr=True)
+        console.print(title, highlight=False)
+        # Narrow enough to show all of it on 80 columns.
         self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=10),
             TextColumn("{task.completed}/{task.total}"),
             TextColumn("{task.fields[status]}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
+            console=console,
         )
-        self._task = self._progress.add_task(title, total=n_iterations, status="compiling")
+        self._task = self._progress.add_task("", total=n_iterations, status="compiling")
         self._progress.start()
 
     def step(self, status: Status) -> None:
