@@ -37,9 +37,11 @@ def build(
 
 if "snakemake" in globals():
     job = globals()["snakemake"]
-    if shutil.which("latexmk") is None:
-        sys.exit(f"no latexmk here: install (Debian) {job.params.packages}")
     with Path(job.log[0]).open("w") as log:
+        if shutil.which("latexmk") is None:
+            advice = f"no latexmk here: install (Debian) {job.params.packages}"
+            print(advice, file=log)
+            sys.exit(advice)
         sys.stdout = log
         paths = (Path(job.input.main), Path(job.input.bibliography), Path(job.input.numbers))
         figures, tables = ([Path(file) for file in files] for files in (job.input.figures, job.input.tables))
