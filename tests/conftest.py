@@ -1,4 +1,4 @@
-"""All workers of a test session share the programs that any of them has compiled."""
+"""All workers of a test run share the programs that any of them has compiled."""
 
 import os
 
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory):
-    """A folder that the processes of one test session share, and nobody else."""
+    """A folder that the processes of one test run share, and nobody else."""
     base = tmp_path_factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
