@@ -29,5 +29,9 @@ rule all:
         PAPER_IF_TEX,
 
 
+onstart:
+    keep_others_out()
+
+
 onerror:
     summarise_what_is_there()

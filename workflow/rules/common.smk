@@ -39,6 +39,15 @@ def of_all_runs(pattern, scheme=None):
     return [pattern.format(**run) for run in STUDY.runs(scheme)]
 
 
+def keep_others_out():
+    """Take the folder's lock, for as long as this process lives; a dry run never gets here."""
+    global LOCK
+    try:
+        LOCK = take_lock(Path(".snakemake"))
+    except ConfigError as error:
+        raise WorkflowError(str(error)) from None
+
+
 def summarise_what_is_there():
     """After a failure: summarise the runs that finished and say which did not.
 
@@ -64,11 +73,6 @@ def summarise_what_is_there():
 
 
 prefer_own_commands()
-if workflow.is_main_process and not workflow.dryrun:
-    try:
-        LOCK = take_lock(Path(".snakemake"))
-    except ConfigError as error:
-        raise WorkflowError(str(error)) from None
 
 
 wildcard_constraints:
