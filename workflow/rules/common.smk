@@ -39,6 +39,9 @@ def of_all_runs(pattern, scheme=None):
     return [pattern.format(**run) for run in STUDY.runs(scheme)]
 
 
+LOCK = None
+
+
 def keep_others_out():
     """Take the folder's lock, for as long as this process lives; a dry run never gets here."""
     global LOCK
@@ -59,7 +62,7 @@ def summarise_what_is_there():
         Path(path) for path in (rules.summary.output.runs, rules.summary.output.summary)
     ]
     files = [Path(path) for path in of_all_runs(rules.run.output.metrics)]
-    if all(file.exists() for file in files):
+    if LOCK is None or all(file.exists() for file in files):
         return
     for run in write_summary(STUDY.runs(), files, *tables):
         log = rules.run.log[0].format(**run)
