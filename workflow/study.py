@@ -31,7 +31,7 @@ BY_KERNEL = {"hmc": ("leapfrog_steps",)}
 
 
 class ConfigError(ValueError):
-    """The config breaks a rule; the message names the key, the value and what is allowed."""
+    """Work can't start: the config breaks a rule, or the folder is taken; the message says which."""
 
 
 @dataclass(frozen=True)
