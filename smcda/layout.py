@@ -29,7 +29,7 @@ def choose_layout(settings: Settings, n_parameters: int) -> Layout:
     micro_batch = max(divisor for divisor in range(1, min(common, most) + 1) if common % divisor == 0)
     if micro_batch < min(most, settings.batch_size) / 4:
         micro_batch = min(most, settings.batch_size)
-    # About ten LeNet-5s at once, which two cores did as fast as anything tried; small models go whole.
+    # About ten LeNet-5s at once, the most that was timed; small models go whole.
     at_once = max(1, 620_000 // n_parameters)
     particle_chunk = min(settings.particles, at_once) if on_cpu else settings.particles
     return Layout(settings.micro_batch or micro_batch, settings.particle_chunk or particle_chunk)
