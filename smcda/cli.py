@@ -4,11 +4,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import NoReturn
 
 from smcda import __version__
 from smcda.errors import BadInput, SmcdaError
+from smcda.files import user_cache
 
 EPILOG = """\
 exit codes: 0 done, 1 failed, 2 bad input, 3 diverged (no particle has a finite log-density)
@@ -129,22 +131,22 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     work.add_argument("--device", default="auto", help="auto, cpu or gpu")
     work.add_argument("--threads", type=int, metavar="N", help="CPU threads to use; all if not given")
     work.add_argument(
-        "--micro-batch", type=int, metavar="N", help="images worked on at once; chosen if not given"
+        "--gradients",
+        default="auto",
+        help="native (compiled C++, CPU only), xla, or auto: native where it can be had",
     )
-    work.add_argument("--particle-chunk", type=int, metavar="N", help="particles worked on at once; likewise")
+    work.add_argument(
+        "--micro-batch", type=int, metavar="N", help="images that XLA works on at once; chosen if not given"
+    )
+    work.add_argument("--particle-chunk", type=int, metavar="N", help="particles at once; likewise")
     work.add_argument(
         "--compilation-cache",
         type=Path,
         metavar="DIR",
-        default=_default_cache(),
+        default=user_cache(),
         help="where compiled programs are kept for the next run",
     )
     run.set_defaults(call=_run)
-
-
-def _default_cache() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "smcda" / "compiled"
 
 
 def _data(options: argparse.Namespace) -> int:
@@ -179,7 +181,7 @@ def _run(options: argparse.Namespace) -> int:
     jax.config.update("jax_compilation_cache_dir", str(options.compilation_cache))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     settings = Settings(**{name: getattr(options, name) for name in Settings.__dataclass_fields__})
-    names = ("data", "network", "out", "seed", "batch_norm", "evaluate_every", "save_posterior", "overwrite")
+    names = [field.name for field in fields(RunRequest) if field.name != "settings"]
     request = RunRequest(settings=settings, **{name: getattr(options, name) for name in names})
     results = execute(request, choose_view(options.quiet))
     if not options.quiet:

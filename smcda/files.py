@@ -35,6 +35,12 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def user_cache() -> Path:
+    """Where compiled programs are kept for the next run, unless the user says otherwise."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "smcda" / "compiled"
+
+
 def _flush(path: Path) -> None:
     """Ask the operating system to put a file, or a folder's entries, on the disk now."""
     descriptor = os.open(path, os.O_RDONLY)

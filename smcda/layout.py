@@ -1,14 +1,19 @@
-"""The one place that decides how the work is cut for the machine.
+"""The one place that decides how the work is done on the machine: whose gradients, and how it is cut.
 
-Results do not depend on these numbers beyond rounding; only time and memory do.
+Results do not depend on these choices beyond rounding; only time and memory do.
 """
 
 import math
+import sys
 from typing import NamedTuple
 
 import jax
 
+from smcda import native
+from smcda.errors import BadInput
 from smcda.settings import Settings
+
+GRADIENTS = ("auto", "native", "xla")
 
 
 class Layout(NamedTuple):
@@ -33,3 +38,26 @@ def choose_layout(settings: Settings, n_parameters: int) -> Layout:
     at_once = max(1, 620_000 // n_parameters)
     particle_chunk = min(settings.particles, at_once) if on_cpu else settings.particles
     return Layout(settings.micro_batch or micro_batch, settings.particle_chunk or particle_chunk)
+
+
+def choose_gradients(asked: str, network: str, batch_norm: bool) -> native.Native | None:
+    """Native code on a CPU where there is some for the network, else None: XLA's own gradients.
+
+    ``auto`` goes on without a compiler, and says so; ``native`` does not.
+    """
+    why_not = None
+    if jax.default_backend() != "cpu":
+        why_not = "run on a CPU only"
+    elif batch_norm or network not in native.NETWORKS:
+        why_not = f"are there for {', '.join(native.NETWORKS)} without batch_norm only"
+    if asked == "native" and why_not:
+        raise BadInput(f"gradients native {why_not}: choose --gradients xla")
+    if asked == "xla" or why_not:
+        return None
+    try:
+        return native.load(network)
+    except native.NotBuilt as error:
+        if asked == "native":
+            raise
+        print(f"smcda: {error}; using XLA's gradients, several times slower", file=sys.stderr)
+        return None

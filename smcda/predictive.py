@@ -22,6 +22,14 @@ from smcda.target import Target
 
 N_BINS = 15
 Logits = Callable[[Any, Any], Array]
+"""``(parameters, x) -> logits`` of each example, for one particle."""
+ParticleLogits = Callable[[Array, Array], Array]
+"""``(particles, x) -> logits`` of each particle on each example, for flat particles."""
+
+
+def mapped(logits: Logits, target: Target) -> ParticleLogits:
+    """Map a model's logits over particles."""
+    return jax.vmap(lambda flat, x: logits(target.unravel(flat), x), in_axes=(0, None))
 
 
 class Predictive(NamedTuple):
@@ -44,21 +52,23 @@ class Predictor:
 
     def __init__(
         self,
-        logits: Logits,
-        target: Target,
+        logits: ParticleLogits,
         x: Shaped[np.ndarray, "example ..."],
-        n_particles: int,
-        slice_length: int = 100,
+        shape: tuple[int, ...],
+        slice_length: int = 200,
     ) -> None:
-        """Put the examples on the device, in slices whose last one is filled up, and compile."""
+        """Put the examples on the device, in slices whose last one is filled up, and compile.
+
+        `shape` is that of the particles, (J, D).
+        """
         n_slices = -(-len(x) // slice_length)
         rows = np.minimum(np.arange(n_slices * slice_length), len(x) - 1)
         self._n_examples = len(x)
         self._slices = jnp.asarray(x[rows].reshape(n_slices, slice_length, *x.shape[1:]))
         started = time.perf_counter()
-        particles = jax.ShapeDtypeStruct((n_particles, target.n_parameters), jnp.float32)
-        log_weights = jax.ShapeDtypeStruct((n_particles,), jnp.float32)
-        mixture = jax.jit(partial(_mixture, logits, target))
+        particles = jax.ShapeDtypeStruct(shape, jnp.float32)
+        log_weights = jax.ShapeDtypeStruct(shape[:1], jnp.float32)
+        mixture = jax.jit(partial(_mixture, logits))
         self._predict = mixture.lower(particles, log_weights, self._slices).compile()
         self.compile_s = time.perf_counter() - started
 
@@ -74,14 +84,14 @@ class Predictor:
 
 
 def _mixture(
-    logits: Logits, target: Target, particles: Array, log_weights: Array, slices: Array
+    logits: ParticleLogits, particles: Array, log_weights: Array, slices: Array
 ) -> tuple[Array, Array]:
     # A particle of weight zero may hold NaN, which a weight alone would not keep out of the sum.
     alive = (log_weights > -jnp.inf)[:, None, None]
     log_weight = log_weights[:, None, None]
 
     def one_slice(x: Array) -> tuple[Array, Array]:
-        log_p = jax.vmap(lambda flat: jax.nn.log_softmax(logits(target.unravel(flat), x)))(particles)
+        log_p = jax.nn.log_softmax(logits(particles, x))
         mixed = jax.nn.logsumexp(jnp.where(alive, log_weight + log_p, -jnp.inf), axis=0)
         vote = jax.nn.one_hot(jnp.argmax(log_p, axis=-1), log_p.shape[-1])
         return mixed, jnp.sum(jnp.where(alive, jnp.exp(log_weight) * vote, 0.0), axis=0)

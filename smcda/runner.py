@@ -22,8 +22,9 @@ from smcda import __version__
 from smcda.datasets import Dataset, load
 from smcda.errors import BadInput
 from smcda.files import whole_file, write_text
+from smcda.layout import GRADIENTS, choose_gradients
 from smcda.networks import NETWORKS, make_model
-from smcda.predictive import Predictor, metrics, reliability
+from smcda.predictive import Predictor, mapped, metrics, reliability
 from smcda.progress import ProgressView, Status
 from smcda.sampling import Run
 from smcda.settings import Settings, one_of
@@ -45,10 +46,12 @@ class RunRequest:
     evaluate_every: int = 10
     save_posterior: bool = False
     overwrite: bool = False
+    gradients: str = "auto"
 
     def __post_init__(self) -> None:
         """Check everything that can be known before the data are read."""
         one_of("network", self.network, NETWORKS)
+        one_of("gradients", self.gradients, GRADIENTS)
         if self.batch_norm and self.network != "fashion_cnn":
             raise BadInput(
                 f"batch_norm is an option of network fashion_cnn, not of {self.network}: leave it out"
@@ -132,6 +135,7 @@ def execute(request: RunRequest, view: ProgressView) -> dict[str, Any]:
         "log_evidence": run.log_evidence(),
         "peak_memory_mb": _peak_memory_mb(),
         "device": jax.devices()[0].device_kind,
+        "gradients": "xla" if run.algorithm.target.window_sums is None else "native",
         "versions": _versions(),
         "resumed": 0,
         "data_sha256": data.sha256,
@@ -160,8 +164,21 @@ def _prepare(request: RunRequest, data: Dataset) -> tuple[Run, Predictor]:
         settings = replace(settings, micro_batch=settings.batch_size)
     else:
         model = make_model(make_network())
-    run = Run(model.log_likelihood, model.prior, data.train_x, data.train_y, settings, request.seed)
-    return run, Predictor(model.logits, run.algorithm.target, data.test_x, settings.particles)
+    started = time.perf_counter()
+    compiled = choose_gradients(request.gradients, request.network, request.batch_norm)
+    building_s = time.perf_counter() - started
+    run = Run(
+        model.log_likelihood,
+        model.prior,
+        data.train_x,
+        data.train_y,
+        settings,
+        request.seed,
+        window_sums=compiled and compiled.window_sums,
+    )
+    run.compile_s += building_s
+    logits = compiled.logits if compiled else mapped(model.logits, run.algorithm.target)
+    return run, Predictor(logits, data.test_x, run.state.particles.shape)
 
 
 def _iterate(

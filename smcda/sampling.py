@@ -25,7 +25,7 @@ from smcda.sampler import Algorithm, Knobs, SMCInfo, SMCState, init, step
 from smcda.schedules import FIXED_SCHEMES
 from smcda.schemes import SCHEMES, Scheme
 from smcda.settings import Settings
-from smcda.target import LogLikelihood, make_target
+from smcda.target import LogLikelihood, WindowSums, make_target
 
 
 def run_block(
@@ -69,12 +69,13 @@ def assemble(
     settings: Settings,
     seed: int,
     shuffle: bool,
+    window_sums: WindowSums | None,
 ) -> Assembly:
     """Look up what the settings name and put the data on the device."""
     if len(x) != len(y) or len(x) == 0:
         raise BadInput(f"x has {len(x)} examples and y {len(y)}: give as many of each, and at least one")
     scheme = SCHEMES[settings.scheme](settings.annealing(len(x)))
-    target = make_target(log_likelihood, prior)
+    target = make_target(log_likelihood, prior, window_sums)
     layout = choose_layout(settings, target.n_parameters)
     algorithm = Algorithm(
         target,
@@ -102,11 +103,12 @@ class Run:
         settings: Settings,
         seed: int = 0,
         shuffle: bool = True,
+        window_sums: WindowSums | None = None,
     ) -> None:
         """Put the data on the device, compile, draw and weigh the first particles."""
         self.settings = settings
         self.algorithm, scheme, knobs, self.batches = assemble(
-            log_likelihood, prior, x, y, settings, seed, shuffle
+            log_likelihood, prior, x, y, settings, seed, shuffle, window_sums
         )
         self._knobs = knobs
         self._first_images = int(scheme.first.size)

@@ -33,6 +33,10 @@ class LikelihoodSums(NamedTuple):
     gradient: Float[Array, "part particle parameter"]
 
 
+WindowSums = Callable[[Array, Batches, Window], LikelihoodSums]
+"""``(particles, batches, window) -> sums``: all of `likelihood_sums`, where a model has a faster way."""
+
+
 class Target(NamedTuple):
     """What is sampled, on flat parameter vectors; hashable, so that it can be a static argument."""
 
@@ -40,12 +44,13 @@ class Target(NamedTuple):
     prior: Prior
     unravel: Callable[[Array], Parameters]
     n_parameters: int
+    window_sums: WindowSums | None = None
 
 
-def make_target(log_likelihood: LogLikelihood, prior: Prior) -> Target:
+def make_target(log_likelihood: LogLikelihood, prior: Prior, window_sums: WindowSums | None = None) -> Target:
     """Learn the parameters' shapes from what the prior draws."""
     n_parameters, unravel = flattening(jax.eval_shape(lambda: prior.sample(jax.random.key(0))))
-    return Target(log_likelihood, prior, unravel, n_parameters)
+    return Target(log_likelihood, prior, unravel, n_parameters, window_sums)
 
 
 def draw_prior(key: PRNGKeyArray, target: Target, n_particles: int) -> Float[Array, "particle parameter"]:
@@ -62,7 +67,12 @@ def likelihood_sums(
     micro_batch: int,
     particle_chunk: int,
 ) -> LikelihoodSums:
-    """Sum log-likelihoods and gradients over the window, chunk of particles by chunk of particles."""
+    """Sum log-likelihoods and gradients over the window, chunk of particles by chunk of particles.
+
+    A model's own way of summing (`window_sums`) has no use for micro-batches and chunks.
+    """
+    if target.window_sums is not None:
+        return target.window_sums(particles, batches, window)
     n_old = slices(window.split - window.start, micro_batch)
     n_new = slices(window.stop - window.split, micro_batch)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
+from smcda.bench.obvious import PLAIN, PlainFashionCNN
 from smcda.layers import ConvPool, average_of_tile, maximum_of_tile
 from smcda.networks import NETWORKS, count_parameters, make_model
 
@@ -20,34 +21,6 @@ FAN_IN = {
     "lenet5": {"conv1": 25, "conv2": 25 * 6, "dense1": 5 * 5 * 16, "dense2": 120, "dense3": 84},
     "fashion_cnn": {"conv1": 9, "conv2": 9 * 8, "dense1": 7 * 7 * 16, "dense2": 120},
 }
-
-
-class PlainLeNet5(nn.Module):
-    @nn.compact
-    def __call__(self, x):
-        x = nn.avg_pool(jnp.tanh(nn.Conv(6, (5, 5), padding="SAME", name="conv1")(x)), (2, 2), (2, 2))
-        x = nn.avg_pool(jnp.tanh(nn.Conv(16, (5, 5), padding="VALID", name="conv2")(x)), (2, 2), (2, 2))
-        x = x.reshape(len(x), -1)
-        x = jnp.tanh(nn.Dense(120, name="dense1")(x))
-        x = jnp.tanh(nn.Dense(84, name="dense2")(x))
-        return nn.Dense(10, name="dense3")(x)
-
-
-class PlainFashionCNN(nn.Module):
-    batch_norm: bool = False
-
-    @nn.compact
-    def __call__(self, x):
-        for name, features in (("conv1", 8), ("conv2", 16)):
-            x = nn.Conv(features, (3, 3), padding="SAME", name=name)(x)
-            if self.batch_norm:
-                x = (x - x.mean((0, 1, 2))) / jnp.sqrt(x.var((0, 1, 2)) + 1e-5)
-            x = nn.max_pool(jnp.tanh(x), (2, 2), (2, 2))
-        x = jnp.tanh(nn.Dense(120, name="dense1")(x.reshape(len(x), -1)))
-        return nn.Dense(10, name="dense2")(x)
-
-
-PLAIN = {"lenet5": PlainLeNet5, "fashion_cnn": PlainFashionCNN}
 
 
 def some_particles(name, n):

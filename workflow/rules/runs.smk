@@ -4,7 +4,8 @@ A run asks for a GPU only where the config does; on a CPU it takes one core, and
 many at once as there are.
 """
 
-SAMPLER = source_hash(*(WORKFLOW.parent / "smcda").glob("*.py"))
+PACKAGE = WORKFLOW.parent / "smcda"
+SAMPLER = source_hash(*PACKAGE.glob("*.py"), *PACKAGE.glob("native/*.*"))
 ON_CPU = STUDY.settings["device"] == "cpu"
 
 

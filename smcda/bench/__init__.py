@@ -1,0 +1,1 @@
+"""How fast the package is, by ratios measured in one process."""
