@@ -42,6 +42,13 @@ struct Sum {
   int stretches;
 };
 
+// A thread's own network, which it keeps: making one anew costs as much as dozens of images.
+template <typename Network>
+Network& own() {
+  thread_local const std::unique_ptr<Network> network = std::make_unique<Network>();
+  return *network;
+}
+
 template <typename Network>
 void run(Task& task, Network& network, const uint8_t* images, const uint8_t* labels) {
   std::fill_n(task.gradient, Network::kParameters, 0.0f);
@@ -66,15 +73,13 @@ struct Share {
   std::condition_variable all_finished;
 };
 
-template <typename MakeWork>
-void share_out(ffi::ThreadPool& pool, size_t n, MakeWork make_work) {
+template <typename Work>
+void share_out(ffi::ThreadPool& pool, size_t n, Work work) {
   const auto share = std::make_shared<Share>();
-  const auto take_part = [share, n, make_work] {
-    size_t i = share->next++;
-    if (i >= n) return;
-    auto work = make_work();
+  const auto take_part = [share, n, work] {
     size_t done = 0;
-    for (; i < n; i = share->next++, ++done) work(i);
+    for (size_t i = share->next++; i < n; i = share->next++, ++done) work(i);
+    if (done == 0) return;
     std::lock_guard<std::mutex> lock(share->mutex);
     share->finished += done;
     if (share->finished == n) share->all_finished.notify_all();
@@ -118,8 +123,8 @@ ffi::Error likelihood_sums(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> particles
     }
   }
   // The first stretch is summed where the result belongs, the others beside it.
-  std::vector<float> beside((tasks.size() - sums.size()) * kParameters);
-  float* free = beside.data();
+  const std::unique_ptr<float[]> beside(new float[(tasks.size() - sums.size()) * kParameters]);
+  float* free = beside.get();
   size_t first = 0;
   for (const Sum& sum : sums) {
     tasks[first].gradient = sum.gradient;
@@ -129,10 +134,7 @@ ffi::Error likelihood_sums(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> particles
 
   const uint8_t* pixels = images.typed_data();
   const uint8_t* classes = labels.typed_data();
-  share_out(pool, tasks.size(), [=, &tasks] {
-    std::shared_ptr<Network> network = std::make_unique<Network>();
-    return [=, &tasks](size_t i) { run(tasks[i], *network, pixels, classes); };
-  });
+  share_out(pool, tasks.size(), [=, &tasks](size_t i) { run(tasks[i], own<Network>(), pixels, classes); });
 
   const Task* task = tasks.data();
   for (const Sum& sum : sums) {
@@ -156,14 +158,12 @@ ffi::Error logits(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> particles, ffi::Bu
   const float* weights = particles.typed_data();
   const uint8_t* pixels = images.typed_data();
   float* to = output->typed_data();
-  share_out(pool, particles.dimensions()[0], [=] {
-    std::shared_ptr<Network> network = std::make_unique<Network>();
-    return [=](size_t particle) {
-      network->load(weights + particle * kParameters);
-      for (size_t i = 0; i < n_images; i += kLanes)
-        network->logits(pixels + i * kSide * kSide, static_cast<int>(std::min<size_t>(kLanes, n_images - i)),
-                        to + (particle * n_images + i) * kClasses);
-    };
+  share_out(pool, particles.dimensions()[0], [=](size_t particle) {
+    Network& network = own<Network>();
+    network.load(weights + particle * kParameters);
+    for (size_t i = 0; i < n_images; i += kLanes)
+      network.logits(pixels + i * kSide * kSide, static_cast<int>(std::min<size_t>(kLanes, n_images - i)),
+                     to + (particle * n_images + i) * kClasses);
   });
   return ffi::Error::Success();
 }

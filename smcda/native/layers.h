@@ -1,8 +1,8 @@
 // The layers, forward and backward, for one particle and a group of kLanes images.
 //
-// Convolutions keep images in the lanes: an activation map is [channel][y][x] of vectors, so that a shifted
-// row of it is contiguous and every tap of a kernel is one number times whole vectors. Dense layers keep
-// units in the lanes: [image][unit]. Parameters come in Flax's order, a layer's bias before its kernel.
+// Images are in the lanes: an activation map is [channel][y][x] of vectors, so that a shifted row of it is
+// contiguous and every weight is one number times whole vectors. Only the weight gradient of a dense layer, a
+// sum over images, has units in its lanes. Parameters come in Flax's order, a layer's bias before its kernel.
 #pragma once
 
 #include "vectors.h"
@@ -43,18 +43,21 @@ struct MaximumThenTanh {
 template <int In, int Out, int K, int Pad, int Size, typename Pooling, int NextPad, bool Inner>
 struct ConvPool {
   static constexpr int kWide = Size + 2 * Pad, kOut = kWide - K + 1, kPooled = kOut / 2;
-  static constexpr int kPooledWide = kPooled + 2 * NextPad;
+  static constexpr int kChannels = Out, kPooledWide = kPooled + 2 * NextPad;
   static constexpr int kTaps = K * K, kWeights = kTaps * In * Out, kParameters = Out + kWeights;
   // Zeros beside each row of the gradient, so that the input's gradient needs no special case in x.
   static constexpr int kBeside = Inner ? K - 1 - Pad : 0, kRow = kOut + 2 * kBeside;
 
   alignas(64) Vec kept[Out * kOut * kOut];
   alignas(64) Vec pooled[Out * kPooledWide * kPooledWide];
-  alignas(64) Vec gradient[Out * kOut * kRow];
+  alignas(64) Vec gradient_beside[Inner ? Out * kOut * kRow : 1];
   alignas(64) Vec weight_sums[kWeights];
   Vec bias_sums[Out];
   float kernel[kWeights], kernel_back[kWeights], bias[Out];
   int offsets[kTaps * In], offsets_back[kTaps * Out];
+
+  // Without zeros beside it, the gradient takes the place of what was kept.
+  Vec* gradient() { return Inner ? gradient_beside : kept; }
 
   static Vec* at(Vec* maps, int wide, int pad, int channel, int y, int x) {
     return maps + (channel * wide + y + pad) * wide + x + pad;
@@ -100,7 +103,7 @@ struct ConvPool {
           Vec tile[4] = {from[0], from[1], from[kOut], from[kOut + 1]};
           Pooling::back(pooled_gradient[(out * kPooled + y) * kPooled + x],
                         *at(pooled, kPooledWide, NextPad, out, y, x), tile);
-          Vec* to = gradient + (out * kOut + 2 * y) * kRow + kBeside + 2 * x;
+          Vec* to = gradient() + (out * kOut + 2 * y) * kRow + kBeside + 2 * x;
           to[0] = tile[0], to[1] = tile[1], to[kRow] = tile[2], to[kRow + 1] = tile[3];
           total += (tile[0] + tile[1]) + (tile[2] + tile[3]);
         }
@@ -108,31 +111,41 @@ struct ConvPool {
     }
   }
 
+  // Outputs whose slopes are used at once, and rows of them that a small cache holds.
+  static constexpr int kAtOnce = best_tile(K, Out).rows == K ? best_tile(K, Out).vectors : 1;
+  static constexpr int rows_at_once() {
+    int rows = 1;
+    for (int r = 1; r <= kOut; ++r)
+      if (kOut % r == 0 && r * kRow * kAtOnce * sizeof(Vec) <= 32 * 1024) rows = r;
+    return rows;
+  }
+
   // Adds this group's part to `weight_sums`, a sum for each lane; `add_gradient` brings lanes together.
   void sum_weight_gradient(const Vec* input) {
-    constexpr int kAtOnce = best_tile(K, Out).rows == K ? best_tile(K, Out).vectors : 1;
-    for (int in = 0; in < In; ++in)
-      for (int tap_y = 0; tap_y < K; ++tap_y)
-        for (int out = 0; out < Out; out += kAtOnce) {
-          Vec* sums = weight_sums + (tap_y * K * In + in) * Out + out;
-          Vec sum[K][kAtOnce];
-          for (int tap = 0; tap < K; ++tap)
-            for (int o = 0; o < kAtOnce; ++o) sum[tap][o] = sums[tap * In * Out + o];
-          for (int y = 0; y < kOut; ++y) {
-            const Vec* row = input + (in * kWide + y + tap_y) * kWide;
-            const Vec* slope = gradient + (out * kOut + y) * kRow + kBeside;
-            for (int x = 0; x < kOut; ++x) {
-              Vec factor[kAtOnce];
-              for (int o = 0; o < kAtOnce; ++o) factor[o] = slope[o * kOut * kRow + x];
-              for (int tap = 0; tap < K; ++tap) {
-                const Vec pixel = row[x + tap];
-                for (int o = 0; o < kAtOnce; ++o) sum[tap][o] += pixel * factor[o];
+    constexpr int kRows = rows_at_once();
+    for (int from = 0; from < kOut; from += kRows)
+      for (int out = 0; out < Out; out += kAtOnce)
+        for (int in = 0; in < In; ++in)
+          for (int tap_y = 0; tap_y < K; ++tap_y) {
+            Vec* sums = weight_sums + (tap_y * K * In + in) * Out + out;
+            Vec sum[K][kAtOnce];
+            for (int tap = 0; tap < K; ++tap)
+              for (int o = 0; o < kAtOnce; ++o) sum[tap][o] = sums[tap * In * Out + o];
+            for (int y = from; y < from + kRows; ++y) {
+              const Vec* row = input + (in * kWide + y + tap_y) * kWide;
+              const Vec* slope = gradient() + (out * kOut + y) * kRow + kBeside;
+              for (int x = 0; x < kOut; ++x) {
+                Vec factor[kAtOnce];
+                for (int o = 0; o < kAtOnce; ++o) factor[o] = slope[o * kOut * kRow + x];
+                for (int tap = 0; tap < K; ++tap) {
+                  const Vec pixel = row[x + tap];
+                  for (int o = 0; o < kAtOnce; ++o) sum[tap][o] += pixel * factor[o];
+                }
               }
             }
+            for (int tap = 0; tap < K; ++tap)
+              for (int o = 0; o < kAtOnce; ++o) sums[tap * In * Out + o] = sum[tap][o];
           }
-          for (int tap = 0; tap < K; ++tap)
-            for (int o = 0; o < kAtOnce; ++o) sums[tap * In * Out + o] = sum[tap][o];
-        }
   }
 
   // The gradient of the input maps without their padding, [In][Size][Size].
@@ -144,7 +157,7 @@ struct ConvPool {
       const int skipped = first * K * Out, n_k = (last - first + 1) * K * Out;
       product<In, Size>(
           Left{kernel_back + skipped * In, 1, In},
-          reinterpret_cast<const float*>(gradient + (y + Pad) * kRow + kBeside + Pad), offsets_back + skipped,
+          reinterpret_cast<const float*>(gradient_beside + (y + Pad) * kRow + kBeside + Pad), offsets_back + skipped,
           n_k, [](int, int) { return Vec{}; },
           [&](int in, int x, Vec sum) { input_gradient[(in * Size + y) * Size + x] = sum; });
     }
@@ -158,52 +171,61 @@ struct ConvPool {
   }
 };
 
-// Affine map of kLanes images' units; rows are padded with zeros to whole vectors.
+// An affine map. Its weights are read where they lie for the passes; the sums of their gradient are larger
+// than a cache is fast, so inputs and slopes of kHeld groups of images are held back and summed together.
 template <int In, int Out>
 struct Dense {
-  static constexpr int kIn = round_up(In), kOut = round_up(Out), kParameters = Out + In * Out;
+  static constexpr int kHeld = 4, kOut = round_up(Out), kParameters = Out + In * Out;
 
-  alignas(64) float weights[In * kOut], weights_back[Out * kIn], weight_sums[In * kOut];
-  alignas(64) float bias[kOut], bias_sums[kOut];
-  int offsets[In], offsets_back[Out], offsets_image[kLanes];
+  alignas(64) Vec inputs[In * kHeld];  // [unit][group]: for each unit, the images of all groups in a row
+  alignas(64) float slopes[kHeld * kLanes * kOut];  // [image][unit], padded with zeros
+  alignas(64) float weight_sums[In * kOut], bias_sums[kOut];
+  float bias[Out], weights[In * Out];
+  int offsets[In], offsets_back[Out], offsets_image[kHeld * kLanes];
+  int held;
 
   void load(const float* parameters) {
-    std::memcpy(bias, parameters, Out * sizeof(float));
-    for (int in = 0; in < In; ++in)
-      for (int out = 0; out < Out; ++out)
-        weights[in * kOut + out] = weights_back[out * kIn + in] = parameters[Out + in * Out + out];
-    for (int in = 0; in < In; ++in) offsets[in] = in * kOut;
-    for (int out = 0; out < Out; ++out) offsets_back[out] = out * kIn;
-    for (int image = 0; image < kLanes; ++image) offsets_image[image] = image * kOut;
+    std::memcpy(bias, parameters, sizeof(bias));
+    std::memcpy(weights, parameters + Out, sizeof(weights));
+    for (int in = 0; in < In; ++in) offsets[in] = in * kHeld * kLanes;
+    for (int out = 0; out < Out; ++out) offsets_back[out] = out * kLanes;
+    for (int image = 0; image < kHeld * kLanes; ++image) offsets_image[image] = image * kOut;
   }
 
-  template <typename Activate>
-  void forward(const float* input, float* output, Activate activate) const {
-    product<kLanes, kOut / kLanes>(
-        Left{input, kIn, 1}, weights, offsets, In,
-        [&](int, int v) { return reinterpret_cast<const Vec*>(bias)[v]; },
-        [&](int image, int v, Vec sum) {
-          reinterpret_cast<Vec*>(output + image * kOut)[v] = activate(sum);
-        });
+  // Where the next group's input belongs: unit i at `input()[i * kHeld]`.
+  Vec* input() { return inputs + held; }
+
+  template <typename Finish>
+  void forward(Finish finish) const {
+    product<Out, 1>(
+        Left{weights, 1, Out}, reinterpret_cast<const float*>(inputs + held), offsets, In,
+        [&](int out, int) { return spread(bias[out]); }, [&](int out, int, Vec sum) { finish(out, sum); });
   }
 
-  void sum_weight_gradient(const float* input, const float* gradient) {
+  // From the slopes of the outputs, one vector each, to those of the inputs.
+  template <typename Finish>
+  void back(const Vec* output_slopes, Finish finish) {
+    product<In, 1>(
+        Left{weights, Out, 1}, reinterpret_cast<const float*>(output_slopes), offsets_back, Out,
+        [](int, int) { return Vec{}; }, [&](int in, int, Vec sum) { finish(in, sum); });
+    for (int lane = 0; lane < kLanes; ++lane)
+      for (int out = 0; out < Out; ++out) slopes[(held * kLanes + lane) * kOut + out] = output_slopes[out][lane];
+    if (++held == kHeld) sum_weight_gradient();
+  }
+
+  void sum_weight_gradient() {
     Vec* sums = reinterpret_cast<Vec*>(weight_sums);
     product<In, kOut / kLanes>(
-        Left{input, 1, kIn}, gradient, offsets_image, kLanes,
+        Left{reinterpret_cast<const float*>(inputs), kHeld * kLanes, 1}, slopes, offsets_image, held * kLanes,
         [&](int in, int v) { return sums[in * (kOut / kLanes) + v]; },
         [&](int in, int v, Vec sum) { sums[in * (kOut / kLanes) + v] = sum; });
-    for (int image = 0; image < kLanes; ++image)
-      for (int out = 0; out < kOut; ++out) bias_sums[out] += gradient[image * kOut + out];
-  }
-
-  void back_to_input(const float* gradient, float* input_gradient) const {
-    product<kLanes, kIn / kLanes>(
-        Left{gradient, kOut, 1}, weights_back, offsets_back, Out, [](int, int) { return Vec{}; },
-        [&](int image, int v, Vec sum) { reinterpret_cast<Vec*>(input_gradient + image * kIn)[v] = sum; });
+    for (int image = 0; image < held * kLanes; ++image)
+      for (int out = 0; out < kOut; ++out) bias_sums[out] += slopes[image * kOut + out];
+    held = 0;
   }
 
   void add_gradient(float* parameters) {
+    sum_weight_gradient();
     for (int out = 0; out < Out; ++out) parameters[out] += bias_sums[out];
     for (int in = 0; in < In; ++in)
       for (int out = 0; out < Out; ++out) parameters[Out + in * Out + out] += weight_sums[in * kOut + out];

@@ -13,71 +13,69 @@ constexpr int kSide = 28, kClasses = 10;
 // Dense layers with tanh between them and a softmax over the last: Head<400, 120, 84, 10>.
 template <int In, int Out, int... Rest>
 struct Head {
-  using Layer = Dense<In, Out>;
-  static constexpr int kIn = Layer::kIn, kLogits = Head<Out, Rest...>::kLogits;
-  static constexpr int kParameters = Layer::kParameters + Head<Out, Rest...>::kParameters;
+  static constexpr int kIn = In, kParameters = Dense<In, Out>::kParameters + Head<Out, Rest...>::kParameters;
 
-  Layer layer;
+  Dense<In, Out> layer;
   Head<Out, Rest...> rest;
-  alignas(64) float units[kLanes * Layer::kOut], gradient[kLanes * Layer::kOut];
+  Vec slopes[Out];
 
   void load(const float* parameters) {
     layer.load(parameters);
-    rest.load(parameters + Layer::kParameters);
+    rest.load(parameters + layer.kParameters);
   }
 
-  const float* forward(const float* input) {
-    layer.forward(input, units, [](Vec sum) { return tanh(sum); });
-    return rest.forward(units);
+  const Vec* forward() {
+    layer.forward([&](int out, Vec sum) { rest.layer.input()[out * rest.layer.kHeld] = tanh(sum); });
+    return rest.forward();
   }
 
-  double pass(const float* input, const uint8_t* labels, int n_images, float* input_gradient) {
-    layer.forward(input, units, [](Vec sum) { return tanh(sum); });
-    const double value = rest.pass(units, labels, n_images, gradient);
-    for (int i = 0; i < kLanes * Layer::kOut; ++i) gradient[i] *= 1.0f - units[i] * units[i];
-    layer.sum_weight_gradient(input, gradient);
-    layer.back_to_input(gradient, input_gradient);
+  // The log-likelihood; `finish(unit, slope)` takes the slopes of the input.
+  template <typename Finish>
+  double pass(const uint8_t* labels, int n_images, Finish finish) {
+    layer.forward([&](int out, Vec sum) { rest.layer.input()[out * rest.layer.kHeld] = tanh(sum); });
+    const Vec* units = rest.layer.input();
+    const double value = rest.pass(labels, n_images, [&](int unit, Vec slope) {
+      const Vec kept = units[unit * rest.layer.kHeld];
+      slopes[unit] = slope * (1.0f - kept * kept);
+    });
+    layer.back(slopes, finish);
     return value;
   }
 
   void add_gradient(float* parameters) {
     layer.add_gradient(parameters);
-    rest.add_gradient(parameters + Layer::kParameters);
+    rest.add_gradient(parameters + layer.kParameters);
   }
 };
 
 template <int In, int Out>
 struct Head<In, Out> {
-  using Layer = Dense<In, Out>;
-  static constexpr int kParameters = Layer::kParameters, kLogits = Layer::kOut;
+  static constexpr int kParameters = Dense<In, Out>::kParameters;
 
-  Layer layer;
-  alignas(64) float logits[kLanes * Layer::kOut], gradient[kLanes * Layer::kOut];
+  Dense<In, Out> layer;
+  Vec logits[Out], slopes[Out];
 
   void load(const float* parameters) { layer.load(parameters); }
 
-  // The logits, [image][kOut].
-  const float* forward(const float* input) {
-    layer.forward(input, logits, [](Vec sum) { return sum; });
+  const Vec* forward() {
+    layer.forward([&](int out, Vec sum) { logits[out] = sum; });
     return logits;
   }
 
   // The sum over images of the log-probability of their labels; images from `n_images` on do not count.
-  double pass(const float* input, const uint8_t* labels, int n_images, float* input_gradient) {
-    layer.forward(input, logits, [](Vec sum) { return sum; });
-    std::memset(gradient, 0, sizeof(gradient));
+  template <typename Finish>
+  double pass(const uint8_t* labels, int n_images, Finish finish) {
+    forward();
     double value = 0;
+    for (int out = 0; out < Out; ++out) slopes[out] = Vec{};
     for (int image = 0; image < n_images; ++image) {
-      const float* z = logits + image * Layer::kOut;
-      float* slope = gradient + image * Layer::kOut;
-      float most = z[0], total = 0;
-      for (int c = 1; c < Out; ++c) most = z[c] > most ? z[c] : most;
-      for (int c = 0; c < Out; ++c) total += slope[c] = std::exp(z[c] - most);
-      for (int c = 0; c < Out; ++c) slope[c] = (c == labels[image]) - slope[c] / total;
-      value += z[labels[image]] - most - std::log(total);
+      float most = logits[0][image], total = 0, part[Out];
+      for (int c = 1; c < Out; ++c) most = logits[c][image] > most ? logits[c][image] : most;
+      for (int c = 0; c < Out; ++c) total += part[c] = std::exp(logits[c][image] - most);
+      for (int c = 0; c < Out; ++c) slopes[c][image] = (c == labels[image]) - part[c] / total;
+      value += logits[labels[image]][image] - most - std::log(total);
     }
-    layer.sum_weight_gradient(input, gradient);
-    layer.back_to_input(gradient, input_gradient);
+    layer.back(slopes, finish);
     return value;
   }
 
@@ -85,18 +83,16 @@ struct Head<In, Out> {
 };
 
 // Two stages of convolution and pooling, then dense layers: the shape of both networks.
-template <typename First, typename Second, typename Dense>
+template <typename First, typename Second, typename Top>
 struct Classifier {
-  static constexpr int kParameters = First::kParameters + Second::kParameters + Dense::kParameters;
-  static constexpr int kChannels = sizeof(Second::bias) / sizeof(float), kMap = Second::kPooled;
-  static constexpr int kInner = sizeof(First::bias) / sizeof(float);
+  static constexpr int kParameters = First::kParameters + Second::kParameters + Top::kParameters;
+  static constexpr int kInner = First::kChannels, kChannels = Second::kChannels, kMap = Second::kPooled;
 
   First first;
   Second second;
-  Dense head;
+  Top head;
   alignas(64) Vec pixels[First::kWide * First::kWide], slopes[kChannels * kMap * kMap];
   alignas(64) Vec inner_slopes[kInner * First::kPooled * First::kPooled];
-  alignas(64) float units[kLanes * Dense::kIn], unit_slopes[kLanes * Dense::kIn];
   float brightness[256];
 
   // Takes the particle's weights; sums start at zero.
@@ -119,30 +115,26 @@ struct Classifier {
     first.forward(pixels);
     second.forward(first.pooled);
     // Flax flattens [y][x][channel].
-    for (int channel = 0; channel < kChannels; ++channel)
-      for (int place = 0; place < kMap * kMap; ++place)
-        for (int lane = 0; lane < kLanes; ++lane)
-          units[lane * Dense::kIn + place * kChannels + channel] =
-              second.pooled[channel * kMap * kMap + place][lane];
+    for (int place = 0; place < kMap * kMap; ++place)
+      for (int channel = 0; channel < kChannels; ++channel)
+        head.layer.input()[(place * kChannels + channel) * head.layer.kHeld] =
+            second.pooled[channel * kMap * kMap + place];
   }
 
   // Logits of at most kLanes images, [image][kClasses].
   void logits(const uint8_t* images, int n_images, float* output) {
     convolve(images, n_images);
-    const float* rows = head.forward(units);
+    const Vec* rows = head.forward();
     for (int image = 0; image < n_images; ++image)
-      std::memcpy(output + image * kClasses, rows + image * Dense::kLogits, kClasses * sizeof(float));
+      for (int c = 0; c < kClasses; ++c) output[image * kClasses + c] = rows[c][image];
   }
 
   // Log-likelihood of at most kLanes images; its gradient is added to the sums kept in the layers.
   double pass(const uint8_t* images, const uint8_t* labels, int n_images) {
     convolve(images, n_images);
-    const double value = head.pass(units, labels, n_images, unit_slopes);
-    for (int channel = 0; channel < kChannels; ++channel)
-      for (int place = 0; place < kMap * kMap; ++place)
-        for (int lane = 0; lane < kLanes; ++lane)
-          slopes[channel * kMap * kMap + place][lane] =
-              unit_slopes[lane * Dense::kIn + place * kChannels + channel];
+    const double value = head.pass(labels, n_images, [&](int unit, Vec slope) {
+      slopes[unit % kChannels * kMap * kMap + unit / kChannels] = slope;
+    });
     second.back_through_pooling(slopes);
     second.sum_weight_gradient(first.pooled);
     second.back_to_input(inner_slopes);

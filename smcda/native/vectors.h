@@ -101,20 +101,28 @@ inline void product(Left left, const float* right, const int* offsets, int n_k, 
   constexpr Tile tile = best_tile(Rows, Vectors);
   for (int row = 0; row < Rows; row += tile.rows)
     for (int vector = 0; vector < Vectors; vector += tile.vectors) {
+      // Unrolled in full, or else the compiler keeps the sums in memory.
       Vec sum[tile.rows][tile.vectors];
+#pragma GCC unroll 32
       for (int r = 0; r < tile.rows; ++r)
+#pragma GCC unroll 32
         for (int v = 0; v < tile.vectors; ++v) sum[r][v] = start(row + r, vector + v);
       const float* at = left.at + row * left.row_step;
       for (int k = 0; k < n_k; ++k) {
         const Vec* from = reinterpret_cast<const Vec*>(right + offsets[k]) + vector;
         Vec operand[tile.vectors];
+#pragma GCC unroll 32
         for (int v = 0; v < tile.vectors; ++v) operand[v] = from[v];
+#pragma GCC unroll 32
         for (int r = 0; r < tile.rows; ++r) {
           const Vec factor = spread(at[r * left.row_step + k * left.k_step]);
+#pragma GCC unroll 32
           for (int v = 0; v < tile.vectors; ++v) sum[r][v] += factor * operand[v];
         }
       }
+#pragma GCC unroll 32
       for (int r = 0; r < tile.rows; ++r)
+#pragma GCC unroll 32
         for (int v = 0; v < tile.vectors; ++v) finish(row + r, vector + v, sum[r][v]);
     }
 }
