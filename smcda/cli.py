@@ -140,13 +140,7 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
         "--micro-batch", type=int, metavar="N", help="images that XLA works on at once; chosen if not given"
     )
     work.add_argument("--particle-chunk", type=int, metavar="N", help="particles at once; likewise")
-    work.add_argument(
-        "--compilation-cache",
-        type=Path,
-        metavar="DIR",
-        default=user_cache(),
-        help="where compiled programs are kept for the next run",
-    )
+    _add_cache(work)
     run.set_defaults(call=_run)
 
 
@@ -162,7 +156,18 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     measure.add_argument("measures", nargs="*", help="which to take; all if none is named")
     measure.add_argument("--json", type=Path, metavar="F", help="also write every figure to a file")
     measure.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works")
+    _add_cache(measure)
     measure.set_defaults(call=_bench)
+
+
+def _add_cache(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--compilation-cache",
+        type=Path,
+        metavar="DIR",
+        default=user_cache(),
+        help="where compiled programs are kept for the next run",
+    )
 
 
 def _data(options: argparse.Namespace) -> int:
@@ -213,7 +218,7 @@ def _bench(options: argparse.Namespace) -> int:
 
     from smcda.bench import bench
 
-    jax.config.update("jax_compilation_cache_dir", str(user_cache()))
+    jax.config.update("jax_compilation_cache_dir", str(options.compilation_cache))
     bench(options.measures, options.quick, options.json)
     return 0
 

@@ -83,6 +83,24 @@ FIXED_SCHEMES: dict[str, Callable[[Annealing], Schedule]] = {
 }
 
 
+def most_of_smooth(sizes: Annealing) -> Schedule:
+    """The fastest ramp that smooth data annealing can choose: a minibatch an iteration, no refinement."""
+    return linear(sizes._replace(refine_from=1.0))
+
+
+def images_evaluated(schedule: Schedule, sweeps: int) -> int:
+    """Images whose gradient each particle evaluates in a whole run of S `sweeps` a move.
+
+    Every move costs ``S M_k``, and what is not known of its start: all of it for fresh images, what was
+    appended otherwise.
+    """
+    images, known = 0, 0
+    for size, fresh in zip(schedule.size.tolist(), schedule.fresh.tolist(), strict=True):
+        images += sweeps * size + size - known
+        known = 0 if fresh else size
+    return images
+
+
 def windows(schedule: Schedule, n_data: int) -> Window:
     """Turn sizes into ranges of examples, one an iteration.
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from smcda.bench import measures, processes
+from smcda.bench import cost, measures, processes
 from smcda.bench.work import PUBLISHED, QUICK, Sizes
 from smcda.errors import BadInput
 from smcda.files import write_text
@@ -25,6 +25,7 @@ MEASURES: dict[str, Callable[[Sizes], Figures]] = {
     "matmul": measures.against_the_matrix_product,
     "images": measures.against_the_number_of_images,
     "compilations": measures.compilations,
+    "cost": cost.cost_model,
     "paper": measures.paper_scale,
     "processes": processes.all_processes,
     "blackjax": measures.against_blackjax,
