@@ -140,6 +140,9 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
         "--micro-batch", type=int, metavar="N", help="images that XLA works on at once; chosen if not given"
     )
     work.add_argument("--particle-chunk", type=int, metavar="N", help="particles at once; likewise")
+    work.add_argument(
+        "--devices", type=int, metavar="N", help="devices to share the particles out to; all if not given"
+    )
     _add_cache(work)
     run.set_defaults(call=_run)
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 
 from smcda import native
+from smcda.devices import Placement, choose_devices
 from smcda.errors import BadInput
 from smcda.settings import Settings
 
@@ -17,10 +18,11 @@ GRADIENTS = ("auto", "native", "xla")
 
 
 class Layout(NamedTuple):
-    """How many examples and how many particles are worked on at once."""
+    """How many examples and how many particles are worked on at once, and on which devices."""
 
     micro_batch: int
     particle_chunk: int
+    placement: Placement | None = None
 
 
 def choose_layout(settings: Settings, n_parameters: int) -> Layout:
@@ -36,8 +38,10 @@ def choose_layout(settings: Settings, n_parameters: int) -> Layout:
         micro_batch = min(most, settings.batch_size)
     # About ten LeNet-5s at once, the most that was timed; small models go whole.
     at_once = max(1, 620_000 // n_parameters)
-    particle_chunk = min(settings.particles, at_once) if on_cpu else settings.particles
-    return Layout(settings.micro_batch or micro_batch, settings.particle_chunk or particle_chunk)
+    placement = choose_devices(settings.devices, settings.particles)
+    held = settings.particles // (1 if placement is None else placement.mesh.size)
+    particle_chunk = min(held, at_once) if on_cpu else held
+    return Layout(settings.micro_batch or micro_batch, settings.particle_chunk or particle_chunk, placement)
 
 
 def choose_gradients(asked: str, network: str, batch_norm: bool) -> native.Native | None:

@@ -54,20 +54,19 @@ class Predictor:
         self,
         logits: ParticleLogits,
         x: Shaped[np.ndarray, "example ..."],
-        shape: tuple[int, ...],
+        particles: Float[Array, "particle parameter"],
+        log_weights: Float[Array, " particle"],
         slice_length: int = 200,
     ) -> None:
         """Put the examples on the device, in slices whose last one is filled up, and compile.
 
-        `shape` is that of the particles, (J, D).
+        Of `particles` and `log_weights` only shape and placement matter, not their values.
         """
         n_slices = -(-len(x) // slice_length)
         rows = np.minimum(np.arange(n_slices * slice_length), len(x) - 1)
         self._n_examples = len(x)
         self._slices = jnp.asarray(x[rows].reshape(n_slices, slice_length, *x.shape[1:]))
         started = time.perf_counter()
-        particles = jax.ShapeDtypeStruct(shape, jnp.float32)
-        log_weights = jax.ShapeDtypeStruct(shape[:1], jnp.float32)
         mixture = jax.jit(partial(_mixture, logits))
         self._predict = mixture.lower(particles, log_weights, self._slices).compile()
         self.compile_s = time.perf_counter() - started

@@ -178,7 +178,7 @@ def _prepare(request: RunRequest, data: Dataset) -> tuple[Run, Predictor]:
     )
     run.compile_s += building_s
     logits = compiled.logits if compiled else mapped(model.logits, run.algorithm.target)
-    return run, Predictor(logits, data.test_x, run.state.particles.shape)
+    return run, Predictor(logits, data.test_x, run.state.particles, run.state.log_weights)
 
 
 def _iterate(

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from smcda.devices import Placement
 from smcda.kernels import Kernel, Position
 from smcda.layout import Layout
 from smcda.minibatches import Batches, Window
@@ -64,6 +65,22 @@ class SMCState(NamedTuple):
     lineage: Int[Array, " particle"]
     log_evidence: Float[Array, ""]
     iteration: Int[Array, ""]
+
+
+def placed(placement: Placement) -> Any:
+    """Where each part of a state lives; what there is one of a particle is known everywhere."""
+    everywhere: Any = placement.everywhere
+    particles: Any = placement.along(0)
+    gradients: Any = placement.along(1)
+    return SMCState(
+        particles=particles,
+        log_weights=everywhere,
+        sums=LikelihoodSums(everywhere, gradients),
+        window=Window(everywhere, everywhere, everywhere, everywhere),
+        lineage=everywhere,
+        log_evidence=everywhere,
+        iteration=everywhere,
+    )
 
 
 class SMCInfo(NamedTuple):

@@ -21,7 +21,7 @@ from smcda.layout import choose_layout
 from smcda.minibatches import Batches, stored
 from smcda.priors import Parameters, Prior
 from smcda.resampling import RESAMPLERS
-from smcda.sampler import Algorithm, Knobs, SMCInfo, SMCState, init, step
+from smcda.sampler import Algorithm, Knobs, SMCInfo, SMCState, init, placed, step
 from smcda.schedules import FIXED_SCHEMES
 from smcda.schemes import SCHEMES, Scheme
 from smcda.settings import Settings
@@ -116,16 +116,26 @@ class Run:
         self._row_seconds = np.zeros(settings.iterations)
 
         key_init, self._key = jax.random.split(jax.random.key(seed))
+        first, self._trace = scheme.first, _empty_trace(settings.iterations)
+        placement = self.algorithm.layout.placement
+        of_state = of_trace = None
+        if placement is not None:
+            of_state, of_trace = placed(placement), placement.everywhere
+            shared = (key_init, self._key, first, self.batches, self._knobs, self._trace)
+            shared = jax.device_put(shared, placement.everywhere)
+            key_init, self._key, first, self.batches, self._knobs, self._trace = shared
         started = time.perf_counter()
         begin = partial(init, algorithm=self.algorithm, n_particles=settings.particles)
-        start = jax.jit(begin).lower(key_init, first=scheme.first, batches=self.batches).compile()
+        start = jax.jit(begin, out_shardings=of_state)
+        start = start.lower(key_init, first=first, batches=self.batches).compile()
         self.compile_s = time.perf_counter() - started
-        self.state: SMCState = self._clocked(start, key_init, first=scheme.first, batches=self.batches)
-        self._trace = _empty_trace(settings.iterations)
+        self.state: SMCState = self._clocked(start, key_init, first=first, batches=self.batches)
         self._check_alive()
         started = time.perf_counter()
         self._block = (
-            jax.jit(partial(run_block, self.algorithm), donate_argnums=(1, 2))
+            jax.jit(
+                partial(run_block, self.algorithm), donate_argnums=(1, 2), out_shardings=(of_state, of_trace)
+            )
             .lower(self._key, self.state, self._trace, jnp.asarray(0, jnp.int32), self._knobs, self.batches)
             .compile()
         )

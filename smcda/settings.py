@@ -38,6 +38,7 @@ class Settings:
     refine_from: float = 0.9
     micro_batch: int | None = None
     particle_chunk: int | None = None
+    devices: int | None = None
 
     def __post_init__(self) -> None:
         """Check every rule that does not depend on the data."""
@@ -48,7 +49,7 @@ class Settings:
         self._at_least("particles", 2, "one particle has nothing to be weighed against")
         self._at_least("iterations", 1, "a run needs an iteration")
         self._at_least("batch_size", 1, "a minibatch needs an example")
-        for name in ("leapfrog_steps", "initial_batch", "micro_batch", "particle_chunk"):
+        for name in ("leapfrog_steps", "initial_batch", "micro_batch", "particle_chunk", "devices"):
             if getattr(self, name) is not None:
                 self._at_least(name, 1, "leave it out to have it chosen")
         self._between("step_size", 0, float("inf"), "0.002 is the published value")

@@ -11,12 +11,14 @@ are kept (`LikelihoodSums`) with the particles they belong to, so that nothing k
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from smcda.devices import Placement
 from smcda.minibatches import Batches, Window, read_slice, slices
 from smcda.priors import Parameters, Prior, flatten, flattening
 
@@ -66,11 +68,23 @@ def likelihood_sums(
     window: Window,
     micro_batch: int,
     particle_chunk: int,
+    placement: Placement | None = None,
 ) -> LikelihoodSums:
     """Sum log-likelihoods and gradients over the window, chunk of particles by chunk of particles.
 
-    A model's own way of summing (`window_sums`) has no use for micro-batches and chunks.
+    A model's own way of summing (`window_sums`) has no use for micro-batches and chunks. With a
+    `placement`, each device does this for the particles that it holds.
     """
+    if placement is not None:
+        share: Any = placement.along(1).spec
+        everywhere = placement.everywhere.spec
+        return jax.shard_map(
+            partial(likelihood_sums, target, micro_batch=micro_batch, particle_chunk=particle_chunk),
+            mesh=placement.mesh,
+            in_specs=(placement.along(0).spec, everywhere, everywhere),
+            out_specs=LikelihoodSums(share, share),
+            check_vma=False,
+        )(particles, batches, window)
     if target.window_sums is not None:
         return target.window_sums(particles, batches, window)
     n_old = slices(window.split - window.start, micro_batch)

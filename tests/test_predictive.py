@@ -81,9 +81,20 @@ def plain_mixture(particles, weights):
     return np.einsum("p,pnc->nc", weights, p), np.einsum("p,pnc->nc", weights, votes)
 
 
+def predictor(slice_length):
+    some = (jnp.zeros((3, TARGET.n_parameters)), jnp.zeros(3))
+    return Predictor(mapped(linear, TARGET), X, *some, slice_length=slice_length)
+
+
 @pytest.mark.parametrize("slice_length", [1, 3, 7, 10])
 def test_the_predictor_mixes_by_weight_whatever_the_slices(slice_length):
-    predict = Predictor(mapped(linear, TARGET), X, (3, TARGET.n_parameters), slice_length=slice_length)
+    predict = Predictor(
+        mapped(linear, TARGET),
+        X,
+        jnp.zeros((3, TARGET.n_parameters)),
+        jnp.zeros(3),
+        slice_length=slice_length,
+    )
     found = predict(jnp.asarray(PARTICLES), jnp.log(jnp.asarray(WEIGHTS, jnp.float32)))
     p, votes = plain_mixture(PARTICLES, WEIGHTS)
     assert len({tuple(row) for row in votes}) > 2, "the particles should disagree somewhere"
@@ -97,7 +108,9 @@ def test_a_particle_of_weight_zero_does_not_matter_whatever_it_holds(poison, dea
     particles, weights = PARTICLES.copy(), WEIGHTS.copy()
     particles[dead], weights[dead] = poison, 0
     weights /= weights.sum()
-    predict = Predictor(mapped(linear, TARGET), X, (3, TARGET.n_parameters), slice_length=4)
+    predict = Predictor(
+        mapped(linear, TARGET), X, jnp.zeros((3, TARGET.n_parameters)), jnp.zeros(3), slice_length=4
+    )
     found = predict(jnp.asarray(particles), jnp.log(jnp.asarray(weights, jnp.float32)))
     p, votes = plain_mixture(np.delete(particles, dead, 0), np.delete(weights, dead))
     np.testing.assert_allclose(np.exp(found.log_probabilities), p, rtol=1e-5)

@@ -1,0 +1,112 @@
+"""A run on four devices is the run on one, and particles travel only when they are resampled."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from smcda.devices import choose_devices
+from smcda.errors import BadInput
+
+# Devices are counted once a process, so the comparison has one of its own.
+COMPARISON = """
+import json, sys
+import jax, numpy as np
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+from smcda import native
+from smcda.bench.work import images
+from smcda.networks import NETWORKS, make_model
+from smcda.sampling import Run
+from smcda.schemes import SCHEMES
+from smcda.settings import Settings
+
+data = images(60)
+model = make_model(NETWORKS["lenet5"]())
+found = {}
+for scheme in SCHEMES:
+    # Both ways of taking gradients; XLA takes longer to compile.
+    window_sums = None if scheme == "automated" else native.load("lenet5").window_sums
+    runs = []
+    for devices in (1, 4):
+        settings = Settings(scheme, "hmc", 8, 6, 0.02, batch_size=9, devices=devices)
+        run = Run(model.log_likelihood, model.prior, data.train_x, data.train_y, settings, 3,
+                  window_sums=window_sums)
+        run.advance(2)
+        run.advance(4)
+        runs.append(run)
+    one, four = runs
+    found[scheme] = {
+        "devices": len(four.state.particles.sharding.device_set),
+        "particles": float(np.abs(one.state.particles - four.state.particles).max()),
+        "moved": float(np.abs(np.diff(np.asarray(one.state.particles), axis=0)).max()),
+        "ancestors": bool(np.array_equal(one.state.lineage, four.state.lineage)),
+        "lineage": np.asarray(one.state.lineage).tolist(),
+        "ess": float(np.abs(one.trace()["ess"] - four.trace()["ess"]).max()),
+    }
+from smcda.devices import choose_devices
+found["chosen"] = {}
+for particles in (8, 7, 6):
+    placement = choose_devices(None, particles)
+    found["chosen"][particles] = 1 if placement is None else placement.mesh.size
+found["program"] = four._block.as_text()
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def comparison(cache):
+    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    command = [sys.executable, "-c", COMPARISON, str(cache)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    ["constant", "full_batch", "constant_to_refine", "linear", "automated", "smooth_data_annealing"],
+)
+def test_four_devices_give_the_particles_of_one(comparison, scheme):
+    found = comparison[scheme]
+    assert found["devices"] == 4
+    assert found["ancestors"], "the same ancestors"
+    assert len(set(found["lineage"])) < 8, "resampling must have happened for this to mean anything"
+    assert found["particles"] < 1e-5
+    assert found["ess"] < 1e-2
+
+
+def test_particles_travel_only_when_they_are_resampled(comparison):
+    collective = re.compile(r"= \(?(\S+) (all-gather|all-to-all|collective-permute|all-reduce)\S*\(")
+    travelling = []
+    for line in comparison["program"].splitlines():
+        match = collective.search(line)
+        if match and "61706" in match.group(1):
+            travelling.append(line)
+    assert travelling, "resampling must exchange particles"
+    for line in travelling:
+        assert "/cond/branch" in line, line
+
+
+def test_one_device_needs_no_placing():
+    assert choose_devices(None, 7) is None
+    assert choose_devices(1, 7) is None
+
+
+def test_without_a_number_the_most_devices_that_share_evenly_are_used(comparison):
+    assert comparison["chosen"] == {"8": 4, "7": 1, "6": 3}
+
+
+@pytest.mark.parametrize(
+    ("asked", "particles", "message"),
+    [
+        (3, 8, "devices is 3, but 1 can be seen"),
+        (2, 7, "choose a multiple of 2 \\(such as 6 or 8\\)"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused_in_one_line(asked, particles, message):
+    available = [None] if "seen" in message else [None, None]
+    with pytest.raises(BadInput, match=message):
+        choose_devices(asked, particles, available=available)
