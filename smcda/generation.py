@@ -12,9 +12,13 @@ that is read is ever executed: Orbax stores arrays by TensorStore and the rest i
 
 import hashlib
 import json
+import logging
 import os
+import re
 import shutil
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +44,11 @@ class SaveFailed(Exception):
 
 def write(folder: Path, arrays: Any, content: dict[str, Any]) -> None:
     """Write a pytree of host arrays, and `content` into the manifest; raises `SaveFailed`."""
-    import orbax.checkpoint as orbax  # takes a while, and most runs end before they need it
-
     partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
     try:
         partial.mkdir(parents=True)
-        with orbax.Checkpointer(orbax.PyTreeCheckpointHandler()) as checkpointer:
+        with _orbax() as (orbax, checkpointer):
             checkpointer.save((partial / "arrays").absolute(), args=orbax.args.PyTreeSave(arrays))
         for parent, _, files in os.walk(partial):
             for path in (Path(parent), *(Path(parent, name) for name in files)):
@@ -100,21 +103,32 @@ def read(folder: Path, like: Any) -> Any:
     if damaged:
         raise Unusable(f"{damaged[0]} is not as it was written")
 
-    import orbax.checkpoint as orbax
-
     source = (folder / "arrays").absolute()
-    as_numpy = jax.tree.map(lambda _: orbax.RestoreArgs(restore_type=np.ndarray), like)
     try:
-        with orbax.Checkpointer(orbax.PyTreeCheckpointHandler()) as checkpointer:
+        with _orbax() as (orbax, checkpointer):
             # Looked at before any array is read, so that nothing of a wrong size is allocated.
             _must_match(checkpointer.metadata(source).item_metadata.tree, like)
-            arrays = checkpointer.restore(
-                source, args=orbax.args.PyTreeRestore(item=like, restore_args=as_numpy)
-            )
+            as_numpy = jax.tree.map(lambda _: orbax.RestoreArgs(restore_type=np.ndarray), like)
+            options = orbax.args.PyTreeRestore(item=like, restore_args=as_numpy)
+            arrays = checkpointer.restore(source, args=options)
             _must_match(arrays, like)
     except _RESTORE_FAILS as error:
         raise Unusable(f"its arrays can't be read: {_reason(error)}") from error
     return arrays
+
+
+@contextmanager
+def _orbax() -> Iterator[tuple[Any, Any]]:
+    """Orbax and a checkpointer of its; what it logs on a failure, pages of tracebacks, is raised as well."""
+    import orbax.checkpoint as orbax  # takes a while, and most runs end before they need it
+
+    log = logging.getLogger("absl")
+    before, log.disabled = log.disabled, True
+    try:
+        with orbax.Checkpointer(orbax.PyTreeCheckpointHandler()) as checkpointer:
+            yield orbax, checkpointer
+    finally:
+        log.disabled = before
 
 
 def _must_match(found: Any, like: Any) -> None:
@@ -159,4 +173,6 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     text = " ".join(str(error).split()) or type(error).__name__
+    if code := re.search(r"os_error_code='(\d+)'", text):  # what TensorStore makes of an OSError
+        return os.strerror(int(code[1]))
     return text if len(text) <= 200 else f"{text[:200]}..."

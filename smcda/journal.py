@@ -51,7 +51,8 @@ class Journal:
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Go on from what another process saved; its clocks are added to this one's."""
-        self._columns = {name: column.copy() for name, column in saved["columns"].items()}
-        for name, value in saved["seconds"].items():
-            self.seconds[name] += float(value)
+        # By this order of names: a stored tree has forgotten its own.
+        self._columns = {name: saved["columns"][name].copy() for name in TRACED}
+        for name in CLOCKS:
+            self.seconds[name] += float(saved["seconds"][name])
         self.resumed = int(saved["resumed"]) + 1
