@@ -2,7 +2,8 @@
 
 A run asks for a GPU only where the config does; on a CPU it takes one core, and Snakemake starts as
 many at once as there are. Checkpoints are no output of the rule, because Snakemake removes outputs before
-a rerun; a run that was stopped goes on from them and removes them when it is done.
+a rerun; a run that was stopped goes on from them and removes them when it is done. How often they are
+saved is no param, because no result depends on it.
 """
 
 SAMPLER = source_hash(*(WORKFLOW.parent / "smcda").glob("*.py"))
@@ -35,4 +36,5 @@ rule run:
         "smcda run --data {input.data} --network {params.network} --scheme {wildcards.scheme}"
         " --kernel {wildcards.kernel} --seed {wildcards.seed} --out $(dirname {output.metrics})"
         " {params.options} --device {params.device} --compilation-cache {params.cache}"
-        " --checkpoint-dir {params.checkpoints} --overwrite > {log} 2>&1"
+        " --checkpoint-dir {params.checkpoints} --checkpoint-every {config[checkpoint_every]}"
+        " --overwrite > {log} 2>&1"
