@@ -40,10 +40,8 @@ def measured(figures: dict) -> str:
     if figures.get("blackjax_hmc_step_over_ours") is not None:
         ratio = figures["blackjax_hmc_step_over_ours"]
         lines.append(f"| HMC step of BlackJAX on 500 images, nothing masked / our iteration | {ratio:.1f} |")
-    if figures.get("checkpoint") is not None:
-        saving = figures["checkpoint"]
-        what = "one checkpoint, laptop scale; share of a run that saves every 300 s"
-        lines.append(f"| {what} | {saving['seconds']:.2f} s; {100 * saving['share_at_300_s']:.2f} % |")
+    for scale, seconds in figures["checkpoint_seconds"].items():
+        lines.append(f"| one checkpoint, particles of {scale} scale | {seconds:.2f} s |")
     return "\n".join(lines)
 
 

@@ -4,11 +4,22 @@ Only these exceptions are turned into a one-line message by the command; anythin
 a defect of the package and keeps its traceback.
 """
 
+import sys
+
+
+def notice(line: str) -> None:
+    """Tell the user, in one line, of something that is not an error; quiet runs say it too."""
+    print(f"smcda: {' '.join(line.splitlines())}", file=sys.stderr, flush=True)
+
 
 class SmcdaError(Exception):
-    """A failure with a message for the user and an exit code for the scheduler."""
+    """A failure with a message for the user, in one line, and an exit code for the scheduler."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        # A name that is quoted in it may contain anything.
+        return " ".join(super().__str__().splitlines())
 
 
 class BadInput(SmcdaError):
@@ -21,3 +32,9 @@ class Diverged(SmcdaError):
     """Every particle's log-density stopped being finite."""
 
     exit_code = 3
+
+
+class Stopped(SmcdaError):
+    """A signal asked the run to stop, and starting it again goes on (EX_TEMPFAIL of sysexits.h)."""
+
+    exit_code = 75

@@ -24,6 +24,11 @@ class Layout(NamedTuple):
     particle_chunk: int
     placement: Placement | None = None
 
+    @property
+    def n_devices(self) -> int:
+        """How many devices share the particles."""
+        return 1 if self.placement is None else self.placement.mesh.size
+
 
 def choose_layout(settings: Settings, n_parameters: int) -> Layout:
     """Cut small for a CPU, whole for a GPU; the settings can overrule it.
@@ -39,9 +44,10 @@ def choose_layout(settings: Settings, n_parameters: int) -> Layout:
     # About ten LeNet-5s at once, the most that was timed; small models go whole.
     at_once = max(1, 620_000 // n_parameters)
     placement = choose_devices(settings.devices, settings.particles)
-    held = settings.particles // (1 if placement is None else placement.mesh.size)
+    whole = Layout(settings.micro_batch or micro_batch, settings.particles, placement)
+    held = settings.particles // whole.n_devices
     particle_chunk = min(held, at_once) if on_cpu else held
-    return Layout(settings.micro_batch or micro_batch, settings.particle_chunk or particle_chunk, placement)
+    return whole._replace(particle_chunk=settings.particle_chunk or particle_chunk)
 
 
 def choose_gradients(asked: str, network: str, batch_norm: bool) -> native.Native | None:

@@ -26,6 +26,7 @@ MEASURES: dict[str, Callable[[Sizes], Figures]] = {
     "images": measures.against_the_number_of_images,
     "compilations": measures.compilations,
     "cost": cost.cost_model,
+    "checkpoint": measures.checkpoint,
     "paper": measures.paper_scale,
     "processes": processes.all_processes,
     "blackjax": measures.against_blackjax,
@@ -66,6 +67,7 @@ DEMANDS = (
     Demand("compilations of the step in a run", "compilations", low=1, high=1),
     Demand("warm start to first iteration, s", "warm_start_s", high=4),
     Demand("two single-threaded runs at once / one", "two_runs_over_one", low=1.8),
+    Demand("checkpoint / 300 s between two, laptop scale", "checkpoint_share.laptop", high=0.01),
     Demand("BlackJAX partial posteriors, 500 of 10,000 / ours", "blackjax_over_ours", low=15),
     *(
         Demand(f"full_batch / {scheme}, {kernel}: of counted", f"paper_scale.{scheme}.{kernel}.share", low)

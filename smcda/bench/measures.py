@@ -11,10 +11,12 @@ import jax.numpy as jnp
 from smcda.bench import obvious, rival
 from smcda.bench.arithmetic import gradient_flops
 from smcda.bench.work import Sizes, Subject, by_turns, matrix_product
+from smcda.checkpoints import seconds_to_save
 from smcda.networks import NETWORKS
 from smcda.settings import Settings
 
 STEP_SIZE = 0.002
+CHECKPOINT_EVERY = 300.0
 Figures = dict[str, Any]
 
 
@@ -150,6 +152,18 @@ def paper_scale(sizes: Sizes) -> Figures:
                 "share": measured / allowed,
             }
     return {"paper_scale": figures}
+
+
+def checkpoint(sizes: Sizes) -> Figures:
+    """Seconds of one checkpoint at laptop scale and at published size, as a share of 300 s between two."""
+    figures = {}
+    for name, particles in (("laptop", 6), ("published", sizes.many_particles)):
+        subject = Subject("lenet5", sizes.batch, settings(sizes, "constant", "ld", particles))
+        figures[name] = min(seconds_to_save(subject.run.saved(), {}) for _ in range(max(2, sizes.rounds)))
+    return {
+        "checkpoint_seconds": figures,
+        "checkpoint_share": {name: seconds / CHECKPOINT_EVERY for name, seconds in figures.items()},
+    }
 
 
 def against_blackjax(sizes: Sizes) -> Figures:

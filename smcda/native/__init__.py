@@ -46,15 +46,20 @@ class NotBuilt(SmcdaError):
 
 
 class Native(NamedTuple):
-    """What the native code can do with a network: `likelihood_sums`, and logits of all particles."""
+    """What the native code can do with a network: `likelihood_sums`, and logits of all particles.
+
+    `library` names the code: another compiler, processor or source makes another name.
+    """
 
     window_sums: WindowSums
     logits: ParticleLogits
+    library: str
 
 
 def load(network: str) -> Native:
     """The functions of one of `NETWORKS`; builds and loads the code where need be."""
-    _register(_library())
+    library = _library()
+    _register(library)
 
     def window_sums(
         particles: Float[Array, "particle parameter"], batches: Batches, window: Window
@@ -73,7 +78,7 @@ def load(network: str) -> Native:
         shape = jax.ShapeDtypeStruct((len(particles), len(images), 10), jnp.float32)
         return jax.ffi.ffi_call(_target(network, "logits"), shape)(particles, images)
 
-    return Native(window_sums, logits)
+    return Native(window_sums, logits, library.name)
 
 
 def _target(network: str, function: str) -> str:
