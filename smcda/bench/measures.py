@@ -159,7 +159,7 @@ def checkpoint(sizes: Sizes) -> Figures:
     figures = {}
     for name, particles in (("laptop", 6), ("published", sizes.many_particles)):
         subject = Subject("lenet5", sizes.batch, settings(sizes, "constant", "ld", particles))
-        figures[name] = min(seconds_to_save(subject.run.saved(), {}) for _ in range(max(2, sizes.rounds)))
+        figures[name] = min(seconds_to_save(subject.run.saved()) for _ in range(max(2, sizes.rounds)))
     return {
         "checkpoint_seconds": figures,
         "checkpoint_share": {name: seconds / CHECKPOINT_EVERY for name, seconds in figures.items()},
