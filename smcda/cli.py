@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from smcda import __version__
 from smcda.errors import BadInput, SmcdaError
+from smcda.lease import gpus_for
 
 EPILOG = """\
 exit codes: 0 done, 1 failed, 2 bad input, 3 diverged (no particle has a finite log-density)
@@ -163,6 +164,12 @@ def _data(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    # Leased before JAX looks at the devices, and held until the run is over.
+    with gpus_for(options.device):
+        return _sample(options)
+
+
+def _sample(options: argparse.Namespace) -> int:
     if options.threads is not None:
         if options.threads < 1:
             raise BadInput(f"threads is {options.threads}, but must be at least 1: leave it out to use all")
