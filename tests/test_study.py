@@ -129,6 +129,15 @@ def test_snakemake_plans_the_120_published_runs(project):
     assert sum("--kernel hmc" in line and "--leapfrog-steps 3" in line for line in commands) == 60
 
 
+def test_the_slurm_profile_plans_the_published_study_and_keeps_it_when_a_key_is_overruled(project):
+    profile = ["--workflow-profile", "profiles/slurm"]
+    command = [SNAKEMAKE, "-n", *profile, "--config", "particles=50"]
+    plan = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    assert plan.returncode == 0, plan.stderr
+    assert re.search(r"^run +120$", plan.stdout, re.MULTILINE)
+    assert "--particles 50 --iterations 200" in plan.stdout
+
+
 def test_snakemake_fails_on_a_wrong_config_before_any_job(project):
     plan = dry_run(project, "step_size=-1")
     assert plan.returncode != 0

@@ -1,8 +1,11 @@
 """One sampling run for every dataset x scheme x kernel x seed.
 
 A run asks for a GPU only where the config does; on a CPU it takes one core, and Snakemake starts as
-many at once as there are.
+many at once as there are. Run time and memory are asked for by the cost model: a scheduler that is told
+how long a run takes starts the short ones sooner.
 """
+
+import cost_model
 
 SAMPLER = source_hash(*(WORKFLOW.parent / "smcda").glob("*.py"))
 ON_CPU = STUDY.settings["device"] == "cpu"
@@ -21,6 +24,10 @@ rule run:
     threads: 1
     resources:
         gpu=0 if ON_CPU else 1,
+        runtime=lambda wildcards, attempt: cost_model.runtime_minutes(
+            STUDY.settings, wildcards.scheme, wildcards.kernel, attempt
+        ),
+        mem_mb=lambda wildcards, attempt: cost_model.memory_mb(STUDY.settings, attempt),
     params:
         network=lambda wildcards: NETWORKS[wildcards.dataset],
         options=lambda wildcards: STUDY.run_options(wildcards.scheme, wildcards.kernel),
