@@ -10,9 +10,11 @@ from typing import NoReturn
 from smcda import __version__
 from smcda.errors import BadInput, SmcdaError
 from smcda.lease import gpus_for
+from smcda.signals import StopSignals
 
 EPILOG = """\
-exit codes: 0 done, 1 failed, 2 bad input, 3 diverged (no particle has a finite log-density)
+exit codes: 0 done, 1 failed, 2 bad input, 3 diverged (no particle has a finite log-density),
+            75 stopped by SIGTERM, SIGINT or SIGUSR1 (the same command goes on from where it was)
 
 example, with the images that come with the package:
   smcda data mnist --bundled --out mnist.npz
@@ -40,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"smcda: {error.filename or 'file'}: {error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("smcda: interrupted, nothing was written", file=sys.stderr)
+        print("smcda: interrupted", file=sys.stderr)
         return 130
 
 
@@ -124,6 +126,19 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
 
     work = run.add_argument_group("how to work")
     work.add_argument("--evaluate-every", type=int, default=10, metavar="N", help="iterations between tests")
+    work.add_argument(
+        "--checkpoint-every",
+        type=float,
+        default=300.0,
+        metavar="S",
+        help="seconds between checkpoints; 0 saves one only when a signal stops the run",
+    )
+    work.add_argument(
+        "--checkpoint-dir",
+        type=Path,
+        metavar="DIR",
+        help="where checkpoints are kept until the run is done; beside --out if not given",
+    )
     work.add_argument("--save-posterior", action="store_true", help="also write posterior.npz")
     work.add_argument("--overwrite", action="store_true", help="replace a finished run in --out")
     work.add_argument("--quiet", action="store_true", help="no progress")
@@ -175,20 +190,23 @@ def _sample(options: argparse.Namespace) -> int:
             raise BadInput(f"threads is {options.threads}, but must be at least 1: leave it out to use all")
         # Read by XLA when its CPU device is first used, which nothing has done yet.
         os.environ["NPROC"] = str(options.threads)
-    # Imported here so that `smcda data` and `--help` do not wait for them.
-    import jax
+    # From here on a signal to stop is noted, and heeded at the next moment that loses nothing.
+    with StopSignals(exits=True) as stop:
+        # Imported here so that `smcda data` and `--help` do not wait for them.
+        import jax
 
-    from smcda.progress import choose_view
-    from smcda.runner import RunRequest, execute
-    from smcda.settings import Settings
+        from smcda.progress import choose_view
+        from smcda.request import RunRequest
+        from smcda.runner import execute
+        from smcda.settings import Settings
 
-    _choose_device(options.device)
-    jax.config.update("jax_compilation_cache_dir", str(options.compilation_cache))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    settings = Settings(**{name: getattr(options, name) for name in Settings.__dataclass_fields__})
-    names = ("data", "network", "out", "seed", "batch_norm", "evaluate_every", "save_posterior", "overwrite")
-    request = RunRequest(settings=settings, **{name: getattr(options, name) for name in names})
-    results = execute(request, choose_view(options.quiet))
+        _choose_device(options.device)
+        jax.config.update("jax_compilation_cache_dir", str(options.compilation_cache))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        settings = Settings(**{name: getattr(options, name) for name in Settings.__dataclass_fields__})
+        names = set(RunRequest.__dataclass_fields__) - {"settings"}
+        request = RunRequest(settings=settings, **{name: getattr(options, name) for name in names})
+        results = execute(request, choose_view(options.quiet), stop)
     if not options.quiet:
         print(
             f"test accuracy {results['test_accuracy']:.2f} %, test log-likelihood "

@@ -4,6 +4,13 @@ Only these exceptions are turned into a one-line message by the command; anythin
 a defect of the package and keeps its traceback.
 """
 
+import sys
+
+
+def notice(line: str) -> None:
+    """Tell the user, in one line, of something that is not an error; quiet runs say it too."""
+    print(f"smcda: {' '.join(line.split())}", file=sys.stderr, flush=True)
+
 
 class SmcdaError(Exception):
     """A failure with a message for the user and an exit code for the scheduler."""
@@ -21,3 +28,9 @@ class Diverged(SmcdaError):
     """Every particle's log-density stopped being finite."""
 
     exit_code = 3
+
+
+class Stopped(SmcdaError):
+    """A signal asked the run to stop, and starting it again goes on (EX_TEMPFAIL of sysexits.h)."""
+
+    exit_code = 75

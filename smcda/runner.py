@@ -1,214 +1,201 @@
 """One run of a network on a dataset, from the data file to the result files.
 
-What is measured is kept apart: sampling, compiling and evaluating each have their own clock, so that
-looking at a run does not make it slower on paper.
+A run that was interrupted goes on from its newest checkpoint, and its result is the one that an
+undisturbed run would have had, bit for bit.
 """
 
-import json
-import os
-import platform
-import resource
 import time
-from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import version
-from pathlib import Path
+from contextlib import nullcontext
+from dataclasses import asdict, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from smcda import __version__
+from smcda.checkpoints import Checkpoints
 from smcda.datasets import Dataset, load
-from smcda.errors import BadInput
-from smcda.files import whole_file, write_text
+from smcda.errors import SmcdaError, Stopped, notice
+from smcda.identity import identity
+from smcda.journal import Journal
+from smcda.locks import locked
 from smcda.networks import NETWORKS, make_model
-from smcda.predictive import Predictor, metrics, reliability
+from smcda.predictive import Predictor
 from smcda.progress import ProgressView, Status
+from smcda.request import RunRequest, check_output
+from smcda.results import peak_memory_mb, remove_results, versions, write_results
 from smcda.sampling import Run
-from smcda.settings import Settings, one_of
+from smcda.signals import StopSignals
 
 BLOCK_SECONDS = 1.0
 """How long the host waits before it looks again; the result does not depend on it."""
 
 
-@dataclass(frozen=True)
-class RunRequest:
-    """What to run and where to put it."""
+def execute(request: RunRequest, view: ProgressView, stop: StopSignals | None = None) -> dict[str, Any]:
+    """Run, evaluate, write the results and return what `metrics.json` holds.
 
-    data: Path
-    network: str
-    out: Path
-    seed: int = 0
-    settings: Settings = field(default_factory=Settings)
-    batch_norm: bool = False
-    evaluate_every: int = 10
-    save_posterior: bool = False
-    overwrite: bool = False
-
-    def __post_init__(self) -> None:
-        """Check everything that can be known before the data are read."""
-        one_of("network", self.network, NETWORKS)
-        if self.batch_norm and self.network != "fashion_cnn":
-            raise BadInput(
-                f"batch_norm is an option of network fashion_cnn, not of {self.network}: leave it out"
-            )
-        if self.batch_norm and self.settings.first_batch % self.settings.batch_size:
-            raise BadInput(
-                f"initial_batch is {self.settings.first_batch}, but with batch_norm it must be a multiple of "
-                f"batch_size ({self.settings.batch_size}), because statistics are taken a minibatch"
-            )
-        if not 0 <= self.seed < 2**32:
-            raise BadInput(f"seed is {self.seed}, but must be from 0 to 2^32 - 1: choose another")
-        if self.evaluate_every < 1:
-            raise BadInput(
-                f"evaluate_every is {self.evaluate_every}, but must be at least 1: choose 1 or more"
-            )
-        check_output(self.out, self.overwrite)
+    `stop` notes signals that ask to stop; without it, this function notes them while it works.
+    """
+    with nullcontext(stop) if stop else StopSignals() as stop:
+        data = load(request.data)
+        request.settings.annealing(len(data.train_x))
+        return _Execution(request, data, view, stop).results()
 
 
-def check_output(out: Path, overwrite: bool) -> None:
-    """Refuse an output folder that can't be written, or that holds a finished run."""
-    if out.exists() and not out.is_dir():
-        raise BadInput(f"output {out} is a file, but must be a folder: choose another --out")
-    parent = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise BadInput(f"output {out} can't be made, {parent} is not a writable folder: choose another --out")
-    if (out / "metrics.json").exists() and not overwrite:
-        raise BadInput(
-            f"output {out} already holds a finished run: choose another --out, or give --overwrite"
+class _Execution:
+    """One process's part in a run: it begins or goes on, and it finishes or is stopped."""
+
+    def __init__(self, request: RunRequest, data: Dataset, view: ProgressView, stop: StopSignals) -> None:
+        self._request, self._data, self._view, self._stop = request, data, view, stop
+        self._journal = Journal(request.settings.iterations)
+
+    def results(self) -> dict[str, Any]:
+        """Go to the end and write the results, or raise `Stopped` with a checkpoint saved."""
+        request, stop, settings = self._request, self._stop, self._request.settings
+        title = f"{self._data.name} {settings.scheme} {settings.kernel} seed {request.seed}"
+        self._view.start(title, settings.iterations)
+        try:
+            with stop.starting(self._view.close):
+                self._prepare()
+            with (
+                locked(request.out / ".lock", f"making {request.out}", stop.check),
+                self._checkpoints.alone(stop.check),
+            ):
+                # Again, because another process may have finished it meanwhile.
+                check_output(request.out, request.overwrite)
+                remove_results(request.out)
+                self._resume()
+                self._iterate()
+                results = self._write()
+                self._checkpoints.remove()
+        finally:
+            self._view.close()
+        return results
+
+    def _prepare(self) -> None:
+        """Build network, run, predictor and a place for checkpoints; compiling happens here."""
+        request, data = self._request, self._data
+        settings, make_network = request.settings, NETWORKS[request.network]
+        if request.batch_norm:
+            reference = jnp.asarray(data.train_x[: settings.batch_size])
+            model = make_model(make_network(batch_norm=True), reference)
+            # The statistics are the minibatch's own, so it must not be cut any further.
+            settings = replace(settings, micro_batch=settings.batch_size)
+        else:
+            model = make_model(make_network())
+        self._run = run = Run(
+            model.log_likelihood, model.prior, data.train_x, data.train_y, settings, request.seed
+        )
+        self._predictor = Predictor(model.logits, run.algorithm.target, data.test_x, settings.particles)
+        self._journal.seconds["compile_s"] = run.compile_s + self._predictor.compile_s
+        decisive = identity(
+            settings,
+            run.algorithm.layout,
+            network=request.network,
+            batch_norm=request.batch_norm,
+            seed=request.seed,
+            data_sha256=data.sha256,
+            evaluate_every=request.evaluate_every,
+        )
+        self._checkpoints = Checkpoints(request.checkpoints, decisive, request.out)
+
+    def _resume(self) -> None:
+        """Go on from the newest usable checkpoint, if there is one."""
+        found = self._checkpoints.restore(like=self._saved())
+        if found is None:
+            return
+        self._run.restore(found["run"])
+        self._journal.restore(found["journal"])
+        n_iterations, folder = self._request.settings.iterations, self._checkpoints.folder
+        notice(f"resuming at iteration {self._run.iteration} of {n_iterations} from {folder}")
+
+    def _iterate(self) -> None:
+        """Go to the end in blocks of about a second, evaluating and saving on the way."""
+        run, every = self._run, self._request.checkpoint_every
+        evaluate_every = self._request.evaluate_every
+        block_seconds = min(BLOCK_SECONDS, every or BLOCK_SECONDS)
+        block, looked = 1, time.monotonic()
+        while not run.is_finished:
+            first, seconds = run.iteration, run.runtime_s
+            run.advance(min(block, evaluate_every - first % evaluate_every))
+            per_iteration = (run.runtime_s - seconds) / (run.iteration - first)
+            block = max(1, min(4 * block, int(block_seconds / per_iteration)))
+            if run.iteration % evaluate_every == 0 or run.is_finished:
+                self._journal.evaluate(self._predictor, run, self._data.test_y)
+            self._view.step(self._status())
+            if self._stop.received and not run.is_finished:
+                self._leave()
+            if every and time.monotonic() - looked >= every:
+                self._save()
+                looked = time.monotonic()
+        if not self._journal.last:
+            # Resumed from a checkpoint of the last iteration: only writing had failed.
+            self._journal.evaluate(self._predictor, run, self._data.test_y)
+
+    def _status(self) -> Status:
+        run, last = self._run, self._run.last_row()
+        accuracy = self._journal.last.get("test_accuracy")
+        return Status(
+            run.iteration, last["batch_size"], last["beta"], last["ess"], accuracy, run.seconds_left()
         )
 
+    def _saved(self) -> dict[str, Any]:
+        return {"run": self._run.saved(), "journal": self._journal.saved()}
 
-@dataclass
-class Evaluations:
-    """Test scores on the way and at the end, and the time that taking them cost."""
+    def _save(self) -> None:
+        """Save a checkpoint, unless this iteration has one."""
+        if self._checkpoints.saved_at == self._run.iteration:
+            return
+        before = self._checkpoints.seconds
+        self._checkpoints.save(self._run.iteration, self._saved())
+        self._journal.seconds["checkpoint_s"] += self._checkpoints.seconds - before
 
-    columns: dict[str, list[float | None]]
-    last: dict[str, Any] = field(default_factory=dict)
-    seconds: float = 0.0
+    def _leave(self) -> None:
+        """Save and stop, because a signal asked for it."""
+        self._save()
+        iteration, kept = self._run.iteration, self._checkpoints.saved_at
+        what = f"stopped by {self._stop.received} at iteration {iteration}"
+        if kept is None:
+            raise SmcdaError(f"{what}, and no checkpoint could be saved: a new start begins afresh")
+        raise Stopped(f"{what}, iteration {kept} is saved: start again to go on")
 
-    def take(self, predictor: Predictor, run: Run, labels: np.ndarray) -> None:
-        """Score the particles as they are now."""
-        started = time.perf_counter()
-        predictive = predictor(run.state.particles, run.state.log_weights)
-        bins = {name: column.tolist() for name, column in reliability(predictive, labels)._asdict().items()}
-        self.last = {**metrics(predictive, labels), "reliability": bins}
-        for name, column in self.columns.items():
-            column[run.iteration - 1] = self.last[name]
-        self.seconds += time.perf_counter() - started
-
-
-def execute(request: RunRequest, view: ProgressView) -> dict[str, Any]:
-    """Run, evaluate, write `trace.csv`, perhaps `posterior.npz`, and last `metrics.json`."""
-    data = load(request.data)
-    settings = request.settings
-    settings.annealing(len(data.train_x))
-    for name in ("metrics.json", "trace.csv", "posterior.npz"):
-        (request.out / name).unlink(missing_ok=True)
-
-    view.start(f"{data.name} {settings.scheme} {settings.kernel} seed {request.seed}", settings.iterations)
-    try:
-        run, predictor = _prepare(request, data)
-        evaluations = _iterate(request, data, run, predictor, view)
-    finally:
-        view.close()
-
-    trace = run.trace()
-    results = {
-        "dataset": data.name,
-        "network": request.network,
-        "scheme": settings.scheme,
-        "kernel": settings.kernel,
-        "seed": request.seed,
-        "n_parameters": run.algorithm.target.n_parameters,
-        "particles": settings.particles,
-        "iterations": settings.iterations,
-        **evaluations.last,
-        "runtime_s": run.runtime_s,
-        "compile_s": run.compile_s + predictor.compile_s,
-        "evaluation_s": evaluations.seconds,
-        "gradient_evaluations": int(trace["gradient_evaluations"][-1]),
-        "log_evidence": run.log_evidence(),
-        "peak_memory_mb": _peak_memory_mb(),
-        "device": jax.devices()[0].device_kind,
-        "versions": _versions(),
-        "resumed": 0,
-        "data_sha256": data.sha256,
-        "n_train": len(data.train_x),
-        "n_test": len(data.test_x),
-        "batch_norm": request.batch_norm,
-        "settings": asdict(settings)
-        | {"leapfrog_steps": settings.sweeps, "initial_batch": settings.first_batch},
-    }
-    write_text(request.out / "trace.csv", _csv(trace | evaluations.columns))
-    if request.save_posterior:
-        with whole_file(request.out / "posterior.npz") as path, path.open("wb") as stream:
-            weights = np.exp(np.asarray(run.state.log_weights))
-            np.savez(stream, particles=np.asarray(run.state.particles), weights=weights)
-    write_text(request.out / "metrics.json", json.dumps(results, indent=2, allow_nan=False) + "\n")
-    return results
-
-
-def _prepare(request: RunRequest, data: Dataset) -> tuple[Run, Predictor]:
-    """Build network, run and predictor; compiling happens here."""
-    settings, make_network = request.settings, NETWORKS[request.network]
-    if request.batch_norm:
-        reference = jnp.asarray(data.train_x[: settings.batch_size])
-        model = make_model(make_network(batch_norm=True), reference)
-        # The statistics are the minibatch's own, so it must not be cut any further.
-        settings = replace(settings, micro_batch=settings.batch_size)
-    else:
-        model = make_model(make_network())
-    run = Run(model.log_likelihood, model.prior, data.train_x, data.train_y, settings, request.seed)
-    return run, Predictor(model.logits, run.algorithm.target, data.test_x, settings.particles)
-
-
-def _iterate(
-    request: RunRequest, data: Dataset, run: Run, predictor: Predictor, view: ProgressView
-) -> Evaluations:
-    """Go to the end in blocks of about a second, evaluating on the way."""
-    n_iterations = request.settings.iterations
-    evaluations = Evaluations(
-        {name: [None] * n_iterations for name in ("test_log_likelihood", "test_accuracy")}
-    )
-    block = 1
-    while not run.is_finished:
-        first, seconds = run.iteration, run.runtime_s
-        run.advance(min(block, request.evaluate_every - first % request.evaluate_every))
-        per_iteration = (run.runtime_s - seconds) / (run.iteration - first)
-        block = max(1, min(4 * block, int(BLOCK_SECONDS / per_iteration)))
-        if run.iteration % request.evaluate_every == 0 or run.is_finished:
-            evaluations.take(predictor, run, data.test_y)
-        last = run.last_row()
-        accuracy = evaluations.last.get("test_accuracy")
-        view.step(
-            Status(run.iteration, last["batch_size"], last["beta"], last["ess"], accuracy, run.seconds_left())
-        )
-    return evaluations
-
-
-def _csv(columns: dict[str, Any]) -> str:
-    """Rows of the trace; numbers in the shortest form that reads back the same, None as nothing."""
-    rows = zip(*(_cells(column) for column in columns.values()), strict=True)
-    return "\n".join([",".join(columns), *(",".join(row) for row in rows)]) + "\n"
-
-
-def _cells(column: Any) -> list[str]:
-    if isinstance(column, np.ndarray) and column.dtype == bool:
-        column = column.astype(int)
-    return ["" if value is None else str(value) for value in column]
-
-
-def _peak_memory_mb() -> float:
-    """Peak of the device's own memory, or of the process where the device is the CPU."""
-    statistics = jax.devices()[0].memory_stats()
-    if statistics and "peak_bytes_in_use" in statistics:
-        return statistics["peak_bytes_in_use"] / 2**20
-    unit = 2**20 if platform.system() == "Darwin" else 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
-
-
-def _versions() -> dict[str, str]:
-    packages = {name: version(name) for name in ("jax", "jaxlib", "flax", "numpy")}
-    return {"smcda": __version__, "python": platform.python_version(), **packages}
+    def _write(self) -> dict[str, Any]:
+        """Write the results; where that fails, keep the finished run so that only writing is left."""
+        request, run, settings = self._request, self._run, self._request.settings
+        trace = run.trace()
+        results = {
+            "dataset": self._data.name,
+            "network": request.network,
+            "scheme": settings.scheme,
+            "kernel": settings.kernel,
+            "seed": request.seed,
+            "n_parameters": run.algorithm.target.n_parameters,
+            "particles": settings.particles,
+            "iterations": settings.iterations,
+            **self._journal.last,
+            "runtime_s": run.runtime_s,
+            **self._journal.seconds,
+            "gradient_evaluations": int(trace["gradient_evaluations"][-1]),
+            "log_evidence": run.log_evidence(),
+            "peak_memory_mb": peak_memory_mb(),
+            "device": jax.devices()[0].device_kind,
+            "versions": versions(),
+            "resumed": self._journal.resumed,
+            "data_sha256": self._data.sha256,
+            "n_train": len(self._data.train_x),
+            "n_test": len(self._data.test_x),
+            "batch_norm": request.batch_norm,
+            "settings": asdict(settings)
+            | {"leapfrog_steps": settings.sweeps, "initial_batch": settings.first_batch},
+        }
+        posterior = run.state if request.save_posterior else None
+        try:
+            write_results(request.out, results, trace | self._journal.columns(), posterior)
+        except OSError as error:
+            self._save()
+            kept = self._checkpoints.saved_at
+            saved = "nothing" if kept is None else f"iteration {kept} of {settings.iterations}"
+            raise SmcdaError(
+                f"{error.filename} can't be written ({error.strerror}); {saved} is saved: "
+                "mend that and start again"
+            ) from error
+        return results

@@ -90,6 +90,15 @@ def assemble(
     return Assembly(algorithm, scheme, knobs, stored(x, y, seed=seed if shuffle else None, overhang=overhang))
 
 
+class Saved(NamedTuple):
+    """All that the rest of a run depends on and that its settings, seed and data do not give."""
+
+    state: SMCState
+    trace: SMCInfo
+    row_seconds: Float[np.ndarray, " iteration"]
+    runtime_s: Float[np.ndarray, ""]
+
+
 class Run:
     """One run in progress: start it, advance it, read its state and trace at any time."""
 
@@ -157,6 +166,20 @@ class Run:
         # Within a block the clock is shared out by the images each iteration looked at.
         images = np.cumsum(np.asarray(self._trace.images)[first:until], dtype=float)
         self._row_seconds[first:until] = before + (self.runtime_s - before) * images / images[-1]
+
+    def saved(self) -> Saved:
+        """Where the run stands, as arrays of the host: nothing is copied on the device."""
+        state, trace = jax.tree.map(np.asarray, (self.state, self._trace))
+        return Saved(state, trace, self._row_seconds, np.asarray(self.runtime_s))
+
+    def restore(self, saved: Saved) -> None:
+        """Go on from where another process stood, as if it were this one."""
+        # What was drawn here goes first, so that the device never holds two sets of particles.
+        for part in jax.tree.leaves((self.state, self._trace)):
+            part.delete()
+        self.state, self._trace = jax.tree.map(jnp.array, (saved.state, saved.trace))
+        self._row_seconds = saved.row_seconds.copy()
+        self.runtime_s = float(saved.runtime_s)
 
     def trace(self) -> dict[str, np.ndarray]:
         """The rows so far, one column a name of the trace's contract."""

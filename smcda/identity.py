@@ -1,0 +1,91 @@
+"""What determines a run's result, down to its last bit.
+
+Two runs with equal identities give equal results; a checkpoint is used only by a run whose identity is
+its own. Machines round differently: the processor, its number of threads and the compiler are part of
+it. Where results go, and which of them are written, is not.
+"""
+
+import hashlib
+import json
+import os
+import platform
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from smcda import __version__
+from smcda.layout import Layout
+from smcda.settings import Settings
+
+ROUNDING = (
+    "jax_enable_x64",
+    "jax_default_matmul_precision",
+    "jax_default_prng_impl",
+    "jax_threefry_partitionable",
+)
+
+
+def identity(settings: Settings, layout: Layout, **more: Any) -> dict[str, Any]:
+    """Everything the result depends on, by name; `more` is what only the caller knows."""
+    resolved = asdict(settings) | {"leapfrog_steps": settings.sweeps, "initial_batch": settings.first_batch}
+    return {
+        **resolved,
+        **layout._asdict(),
+        **more,
+        "smcda": __version__,
+        "sources": _sources(),
+        "jax": version("jax"),
+        "jaxlib": version("jaxlib"),
+        "jax options": [str(getattr(jax.config, name)) for name in ROUNDING],
+        "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
+        "device": _device(),
+    }
+
+
+def digest(identity: dict[str, Any]) -> str:
+    """A short name for an identity."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """The names under which two identities differ."""
+    return [name for name in {**one, **other} if one.get(name) != other.get(name)]
+
+
+def _sources() -> str:
+    """Hash of the package's own code."""
+    contents = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        contents.update(file.name.encode() + b"\0" + file.read_bytes())
+    return contents.hexdigest()
+
+
+def _device() -> str:
+    device = jax.devices()[0]
+    parts = [device.device_kind, device.client.platform_version]
+    if device.platform == "cpu":
+        # XLA cuts work by the threads it may use, and compiles for the instructions that are there.
+        available = (
+            os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+        )
+        parts += [_processor(), f"{os.environ.get('NPROC', len(available))} threads"]
+    return ", ".join(" ".join(part.split()) for part in parts)
+
+
+def _available_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _processor() -> str:
+    """The processor's model; Linux keeps it in a file, elsewhere Python knows it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2] for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
