@@ -11,9 +11,7 @@ names. SLURM's numbers begin at 0 in every job where it hides other jobs' device
 may mean different devices: the locks of a scheduler's job are its own.
 """
 
-import fcntl
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, MutableMapping
@@ -21,7 +19,8 @@ from contextlib import ExitStack, contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from smcda.errors import BadInput
+from smcda.errors import BadInput, notice
+from smcda.locks import is_at, try_lock
 
 PRETEND = "SMCDA_PRETEND_GPUS"
 """Number of GPUs to believe in, for tests on a machine without any."""
@@ -44,8 +43,9 @@ def gpus_for(
         return
     if count > len(visible):
         raise BadInput(f"{count} GPUs are asked for, but there are {len(visible)}: ask for fewer")
+    files = {name: lock_file(name, environment) for name in visible}
     with ExitStack() as locks:
-        held = _wait_for(count, visible, lock_folder(environment), locks)
+        held = _wait_for(count, files, locks)
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(held)
         # By default JAX takes three quarters of a device's memory at once, whatever it needs, and
         # leaves too little for anybody else's process on it.
@@ -66,16 +66,15 @@ def visible_gpus(environment: MutableMapping[str, str]) -> list[str]:
     return [str(index) for index in range(count)]
 
 
-def lock_folder(environment: MutableMapping[str, str]) -> Path:
-    """Where the locks lie: one folder a user and machine, or a job that was handed its devices."""
+def lock_file(name: str, environment: MutableMapping[str, str]) -> Path:
+    """The file that stands for a device: one a user and machine, or a job that was handed its devices."""
     handed_out = "CUDA_VISIBLE_DEVICES" in environment
-    job = next((environment[name] for name in JOB_NUMBERS if handed_out and environment.get(name)), "")
-    name = "-".join(["smcda-gpus", str(os.getuid()), *([job.replace("/", "_")] if job else [])])
-    folder = Path(tempfile.gettempdir()) / name
+    job = next((environment[key] for key in JOB_NUMBERS if handed_out and environment.get(key)), "machine")
+    folder = Path(tempfile.gettempdir()) / f"smcda-gpus-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
         raise BadInput(f"{folder} belongs to another user: remove it, or set TMPDIR to a folder of your own")
-    return folder
+    return folder / f"{job}-{name}".replace("/", "_")
 
 
 def _uses_gpu(device: str, environment: MutableMapping[str, str]) -> bool:
@@ -87,23 +86,31 @@ def _uses_gpu(device: str, environment: MutableMapping[str, str]) -> bool:
     return plugin and (not allowed or "cuda" in allowed or "gpu" in allowed)
 
 
-def _wait_for(count: int, visible: list[str], folder: Path, locks: ExitStack) -> list[str]:
+def _wait_for(count: int, files: dict[str, Path], locks: ExitStack) -> list[str]:
     """Lock `count` devices, all or none of them at a time, so that two who want several never block."""
-    said = False
+    told = False
     while True:
         with ExitStack() as attempt:
             held = []
-            for name in visible:
-                file = attempt.enter_context((folder / name.replace("/", "_")).open("w"))
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    continue
-                held.append(name)
+            for name, file in files.items():
+                if _take(file, attempt):
+                    held.append(name)
                 if len(held) == count:
                     locks.push(attempt.pop_all())
                     return held
-        if not said:
-            print(f"smcda: all {len(visible)} GPUs are taken, waiting for {count}", file=sys.stderr)
-            said = True
+        if not told:
+            notice(f"all {len(files)} GPUs are taken, waiting for {count}")
+            told = True
         time.sleep(SECONDS_BETWEEN_TRIES)
+
+
+def _take(path: Path, locks: ExitStack) -> bool:
+    """Lock the file of one device if nobody has it; it is removed when the lock is let go."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    # Whoever let go just now removed the file that we had opened already: then it is not the lock any more.
+    if not try_lock(descriptor, if_unsupported=True) or not is_at(descriptor, path):
+        os.close(descriptor)
+        return False
+    locks.callback(os.close, descriptor)
+    locks.callback(path.unlink, missing_ok=True)
+    return True

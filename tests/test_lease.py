@@ -119,3 +119,9 @@ def test_a_run_that_uses_no_gpu_leases_none(inside):
             assert held == []
         assert "CUDA_VISIBLE_DEVICES" not in changed
         assert "XLA_PYTHON_CLIENT_PREALLOCATE" not in changed
+
+
+def test_a_lease_that_is_over_leaves_no_lock_behind(inside, tmp_path):
+    with lease.gpus_for("gpu", 2, environment=inside):
+        assert len(list(tmp_path.glob("smcda-gpus-*/*"))) == 2
+    assert list(tmp_path.glob("smcda-gpus-*/*")) == []

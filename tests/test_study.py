@@ -53,6 +53,12 @@ def test_top_level_keys_overrule_the_scale():
     assert len(resolve(scale="paper", seeds=[3]).runs()) == 24
 
 
+def test_seeds_from_the_command_line_are_numbers():
+    assert resolve(scale="paper", seeds=["3", "4"]).settings["seeds"] == [3, 4]
+    with pytest.raises(study.ConfigError, match="seeds/0 is 'x', but must be of type integer"):
+        resolve(scale="paper", seeds=["x"])
+
+
 def test_a_run_is_told_only_what_it_reads():
     paper = resolve(scale="paper")
     assert "--delta-entropy" in paper.run_options("smooth_data_annealing", "ld")
@@ -144,3 +150,21 @@ def test_snakemake_fails_on_a_wrong_config_before_any_job(project):
     assert "config: step_size is -1, but must be above 0" in plan.stdout + plan.stderr
     assert "Traceback" not in plan.stdout + plan.stderr
     assert "smcda run" not in plan.stdout
+
+
+def test_a_build_in_which_every_run_failed_does_not_pass_for_finished(project):
+    """A minibatch larger than the data is refused by the run itself."""
+    config = [
+        "scale=tiny",
+        "datasets=[mnist]",
+        "schemes=[constant]",
+        "kernels=[ld]",
+        "seeds=[0]",
+        "batch_size=101",
+    ]
+    command = [SNAKEMAKE, "summary", "--cores", "1", "--config", *config]
+    failed = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    assert failed.returncode != 0
+    assert "missing: mnist constant ld seed 0" in failed.stdout + failed.stderr
+    plan = subprocess.run([*command[:2], "-n", *command[2:]], cwd=project, capture_output=True, text=True)
+    assert re.search(r"^run +1$", plan.stdout, re.MULTILINE), plan.stdout
