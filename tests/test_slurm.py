@@ -38,25 +38,23 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """A project of its own, built locally once: it compiles, and its results are those to compare with."""
+    """A project of its own."""
     folder = tmp_path_factory.mktemp("slurm")
     for name in ("Snakefile", "config.yaml", "workflow", "profiles", "paper", "smcda"):
         source = ROOT / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
-    local = snakemake(folder, "--cores", "2", config=[*WHOLE, "output_dir=local"])
-    assert local.returncode == 0, local.stdout
     return folder
 
 
 @pytest.fixture(scope="module")
-def cluster(project):
+def cluster():
     """SLURM is up."""
     with one_node_slurm():
         yield
 
 
-WHOLE = ["datasets=[mnist]", "kernels=[hmc]"]
-"""Every scheme, two seeds and every rule, at half a minute's cost."""
+WHOLE = ["datasets=[mnist]", "kernels=[hmc]", "seeds=[0]"]
+"""Every scheme and every rule, at a quarter of a minute's cost."""
 
 
 def snakemake(folder, *options, config):
@@ -81,11 +79,13 @@ def files_below(folder):
 
 
 def test_the_whole_dag_gives_the_same_artefacts_as_a_local_run(project, cluster):
+    local = snakemake(project, "--cores", "2", config=[*WHOLE, "output_dir=local"])
+    assert local.returncode == 0, local.stdout
     before = jobs()
     result = snakemake(project, *PROFILE, config=[*WHOLE, "output_dir=cluster"])
     assert result.returncode == 0, result.stdout
     submitted = of_this_study(before)
-    assert len(submitted) == 12
+    assert len(submitted) == 6
     assert {job["JobState"] for job in submitted} == {"COMPLETED"}
 
     local, cluster = project / "local" / "tiny", project / "cluster" / "tiny"
@@ -116,7 +116,6 @@ def test_four_runs_packed_into_one_job_use_one_gpu(project, cluster):
     (job,) = of_this_study(before)
     assert job["JobState"] == "COMPLETED"
     assert job["TresPerJob"] == "gres:gpu:1"
-    assert "gres/gpu=1" in job["TRES"]
     assert len(list(project.glob("packed/tiny/runs/*/*/*/*/metrics.json"))) == 4
     # Six minutes each, one after the other.
     assert job["TimeLimit"] == "00:24:00"
@@ -159,7 +158,7 @@ def rough(project, cluster):
     before = jobs()
     mishaps.start()
     config = ["output_dir=rough", "datasets=[mnist]", "schemes=[linear]", "kernels=[ld]", "seeds=[0,1,2,3]"]
-    config += ["iterations=1500"]
+    config += ["iterations=300"]
     result = snakemake(project, "summary", *PROFILE, "--retries", "1", config=config)
     mishaps.over.set()
     rule.write_text(text)
@@ -173,14 +172,16 @@ def metrics(rough, seed):
 
 
 def test_a_job_over_its_memory_fails_by_name_and_the_rest_goes_on(rough):
-    said, _, submitted, _ = rough
+    said, _, submitted, logs = rough
     assert "missing: mnist linear ld seed 2" in said
     assert said.count("missing: ") == 1
     states = [job["JobState"] for job in submitted if job["Comment"].endswith("_2")]
     assert len(states) == 2, "the run and its retry"
     assert "COMPLETED" not in states
+    of_slurm = logs.parents[6] / ".snakemake" / "slurm_logs" / "rule_run" / "mnist_linear_ld_2"
+    assert all("exceeded memory limit" in log.read_text() for log in of_slurm.iterdir())
     for seed in (0, 1, 3):
-        assert metrics(rough, seed)["iterations"] == 1500
+        assert metrics(rough, seed)["iterations"] == 300
 
 
 @pytest.mark.skipif(not CAN_RESUME, reason="smcda run keeps no checkpoints yet")

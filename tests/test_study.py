@@ -153,18 +153,17 @@ def test_snakemake_fails_on_a_wrong_config_before_any_job(project):
 
 
 def test_a_build_in_which_every_run_failed_does_not_pass_for_finished(project):
-    """A minibatch larger than the data is refused by the run itself."""
-    config = [
-        "scale=tiny",
-        "datasets=[mnist]",
-        "schemes=[constant]",
-        "kernels=[ld]",
-        "seeds=[0]",
-        "batch_size=101",
-    ]
-    command = [SNAKEMAKE, "summary", "--cores", "1", "--config", *config]
-    failed = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    """After a good build, a minibatch larger than the data: the run itself refuses it."""
+
+    def build(*more, batch_size):
+        what = ["datasets=[mnist]", "schemes=[constant]", "kernels=[ld]", "seeds=[0]", "iterations=2"]
+        command = [SNAKEMAKE, "summary", "--cores", "1", *more, "--config", "scale=tiny", *what]
+        command.append(f"batch_size={batch_size}")
+        return subprocess.run(command, cwd=project, capture_output=True, text=True)
+
+    assert build(batch_size=20).returncode == 0
+    failed = build(batch_size=101)
     assert failed.returncode != 0
     assert "missing: mnist constant ld seed 0" in failed.stdout + failed.stderr
-    plan = subprocess.run([*command[:2], "-n", *command[2:]], cwd=project, capture_output=True, text=True)
+    plan = build("-n", batch_size=101)
     assert re.search(r"^run +1$", plan.stdout, re.MULTILINE), plan.stdout
