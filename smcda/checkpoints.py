@@ -116,13 +116,13 @@ class Checkpoints:
                 notice(f"checkpoint {manifest.parent} is not used: it was made with another {differing}")
 
 
-def seconds_to_save(arrays: Any, identity: dict[str, Any]) -> float:
-    """How long it takes to save one generation of these arrays, on the disk of temporary files.
+def seconds_to_save(arrays: Any) -> float:
+    """How long it takes to save arrays such as `Run.saved()`, on the disk of temporary files.
 
     The second of two is timed: the first also imports Orbax, once a process.
     """
     with tempfile.TemporaryDirectory() as parent:
-        trial = Checkpoints(Path(parent), identity, Path(parent))
+        trial = Checkpoints(Path(parent), {}, Path(parent))
         trial.save(0, arrays)
         first = trial.seconds
         trial.save(1, arrays)

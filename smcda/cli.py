@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from smcda import __version__
-from smcda.errors import BadInput, SmcdaError
+from smcda.errors import BadInput, SmcdaError, notice
 from smcda.lease import gpus_for
 from smcda.signals import StopSignals
 
@@ -36,13 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.call(options)
     except SmcdaError as error:
-        print(f"smcda: {error}", file=sys.stderr)
+        notice(str(error))
         return error.exit_code
     except OSError as error:
-        print(f"smcda: {error.filename or 'file'}: {error.strerror or error}", file=sys.stderr)
+        notice(f"{error.filename or 'file'}: {error.strerror or error}")
         return 1
     except KeyboardInterrupt:
-        print("smcda: interrupted", file=sys.stderr)
+        notice("interrupted")
         return 130
 
 

@@ -32,6 +32,7 @@ from jaxtyping import UInt8
 
 from smcda.errors import BadInput
 from smcda.files import whole_file
+from smcda.locks import locked
 
 
 class Dataset(NamedTuple):
@@ -88,15 +89,27 @@ def prepare(
     if bundled and mirror is not None:
         raise BadInput(f"--bundled and --mirror {mirror} name two sources for {name}; give only one of them")
     try:
+        # Two processes that make the same file would also fill the same download cache: one waits.
+        with locked(out.with_name(f".{out.name}.lock"), f"writing {out}"):
+            save(out, _first(_read(name, mirror, cache, bundled), n_train, n_test))
+    except _NO_PLACE as error:
+        raise BadInput(f"{out} cannot be written ({error.strerror}); choose another place") from error
+
+
+# What the system says of a place that a file can't be in; a full disk is another matter.
+_NO_PLACE = (PermissionError, FileExistsError, FileNotFoundError, NotADirectoryError, IsADirectoryError)
+
+
+def _read(name: str, mirror: Path | None, cache: Path | None, bundled: bool) -> Dataset:
+    """Read a dataset from the first source that applies."""
+    try:
         if bundled:
-            dataset = load(BUNDLED / f"{name}.npz")
-        elif mirror is not None:
-            dataset = read_mirror(name, mirror)
-        else:
-            dataset = _read_files(name, _download(name, cache))
+            return load(BUNDLED / f"{name}.npz")
+        if mirror is not None:
+            return read_mirror(name, mirror)
+        return _read_files(name, _download(name, cache))
     except OSError as error:
         raise BadInput(f"{name} cannot be read: {_line(error)}; give another --mirror or --cache") from error
-    save(out, _first(dataset, n_train, n_test))
 
 
 def _first(dataset: Dataset, n_train: int | None, n_test: int | None) -> Dataset:
@@ -129,12 +142,9 @@ def save(path: Path, dataset: Dataset) -> None:
     """Write `dataset` to `path`, whole or not at all; equal contents give equal bytes."""
     contents: dict[str, Any] = {key: getattr(dataset, key) for key in FILES}
     contents |= {"name": np.array(dataset.name), "sha256": np.array(dataset.sha256)}
-    try:
-        # An open file, because numpy would append .npz to a name without it.
-        with whole_file(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **contents)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be written ({error.strerror}); choose another place") from error
+    # An open file, because numpy would append .npz to a name without it.
+    with whole_file(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **contents)
 
 
 # What numpy and zipfile raise on damaged or foreign files, found by flipping bytes.
@@ -145,6 +155,8 @@ _UNREADABLE += (tokenize.TokenError, zipfile.BadZipFile, zlib.error)
 def load(path: Path) -> Dataset:
     """Read and check an ``.npz`` written by `prepare`, or a user's own with just the four arrays."""
     try:
+        if path.exists() and not path.is_file():
+            raise ValueError("it is not a file")  # opening a pipe could wait forever
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):

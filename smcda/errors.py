@@ -9,13 +9,17 @@ import sys
 
 def notice(line: str) -> None:
     """Tell the user, in one line, of something that is not an error; quiet runs say it too."""
-    print(f"smcda: {' '.join(line.split())}", file=sys.stderr, flush=True)
+    print(f"smcda: {' '.join(line.splitlines())}", file=sys.stderr, flush=True)
 
 
 class SmcdaError(Exception):
-    """A failure with a message for the user and an exit code for the scheduler."""
+    """A failure with a message for the user, in one line, and an exit code for the scheduler."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        # A name that is quoted in it may contain anything.
+        return " ".join(super().__str__().splitlines())
 
 
 class BadInput(SmcdaError):

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from smcda.checkpoints import Checkpoints
 from smcda.datasets import Dataset, load
-from smcda.errors import SmcdaError, Stopped, notice
+from smcda.errors import Diverged, SmcdaError, Stopped, notice
 from smcda.identity import identity
 from smcda.journal import Journal
 from smcda.locks import locked
@@ -64,7 +64,11 @@ class _Execution:
                 check_output(request.out, request.overwrite)
                 remove_results(request.out)
                 self._resume()
-                self._iterate()
+                try:
+                    self._iterate()
+                except Diverged:
+                    self._checkpoints.remove()  # going on from them could only end the same way
+                    raise
                 results = self._write()
                 self._checkpoints.remove()
         finally:
@@ -122,7 +126,9 @@ class _Execution:
             if run.iteration % evaluate_every == 0 or run.is_finished:
                 self._journal.evaluate(self._predictor, run, self._data.test_y)
             self._view.step(self._status())
-            if self._stop.received and not run.is_finished:
+            if run.is_finished:
+                break
+            if self._stop.received:
                 self._leave()
             if every and time.monotonic() - looked >= every:
                 self._save()

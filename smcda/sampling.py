@@ -5,7 +5,6 @@ look. That number is traced, like everything else that varies, so a run compiles
 start and the block) whatever its scheme, and looking more or less often never changes the result.
 """
 
-import dataclasses
 import time
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ from smcda.errors import BadInput, Diverged
 from smcda.kernels import KERNELS
 from smcda.layout import choose_layout
 from smcda.minibatches import Batches, stored
-from smcda.priors import Parameters, Prior
+from smcda.priors import Prior
 from smcda.resampling import RESAMPLERS
 from smcda.sampler import Algorithm, Knobs, SMCInfo, SMCState, init, step
 from smcda.schedules import FIXED_SCHEMES
@@ -239,41 +238,6 @@ class Run:
                 f"no particle has a finite log-density any more at iteration {max(self.iteration - 1, 0)} "
                 f"with step_size h = {h:g}: lower it (try {h / 2:g})"
             )
-
-
-class Posterior(NamedTuple):
-    """Weighted samples: parameters with a leading particle axis, weights that sum to one."""
-
-    parameters: Parameters
-    weights: Float[np.ndarray, " particle"]
-    log_evidence: float | None
-    trace: dict[str, np.ndarray]
-
-
-def sample(
-    log_likelihood: LogLikelihood,
-    prior: Prior,
-    x: Any,
-    y: Any,
-    *,
-    seed: int = 0,
-    shuffle: bool = True,
-    **settings: Any,
-) -> Posterior:
-    """Sample the posterior of any model: the package's one-call interface.
-
-    `log_likelihood(parameters, x, y)` gives the log-likelihood of each example of a slice; parameters
-    are whatever pytree `prior` draws. Settings are those of `Settings`, by name. With `shuffle` false the
-    data come in in the order given.
-    """
-    unknown = sorted(set(settings) - {field.name for field in dataclasses.fields(Settings)})
-    if unknown:
-        known = ", ".join(field.name for field in dataclasses.fields(Settings))
-        raise BadInput(f"setting {unknown[0]!r} is unknown: choose from {known}")
-    run = Run(log_likelihood, prior, np.asarray(x), np.asarray(y), Settings(**settings), seed, shuffle)
-    run.advance(run.settings.iterations)
-    parameters = jax.vmap(run.algorithm.target.unravel)(run.state.particles)
-    return Posterior(parameters, np.exp(np.asarray(run.state.log_weights)), run.log_evidence(), run.trace())
 
 
 def _empty_trace(n_iterations: int) -> SMCInfo:

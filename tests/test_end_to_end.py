@@ -70,6 +70,11 @@ def test_every_run_is_in_the_table_with_values_in_range(out):
     assert (runs["runtime_s"] > 0).all()
 
 
+def test_no_checkpoint_or_lock_is_left(out):
+    assert not (out / "checkpoints").exists()
+    assert list(out.rglob(".*")) == []
+
+
 def test_traces_and_metrics_agree(out):
     for metrics_file in out.glob("runs/*/*/*/*/metrics.json"):
         metrics = json.loads(metrics_file.read_text())

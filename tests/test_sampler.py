@@ -7,8 +7,9 @@ import pytest
 
 from smcda import priors
 from smcda.errors import BadInput, Diverged
+from smcda.posterior import sample
 from smcda.sampler import step
-from smcda.sampling import Run, sample
+from smcda.sampling import Run
 from smcda.schedules import FIXED_SCHEMES
 from smcda.schemes import SCHEMES
 from smcda.settings import Settings

@@ -6,10 +6,12 @@ was built with, so a changed setting rebuilds what depends on it and nothing els
 
 import fcntl
 import hashlib
+import math
 import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any, TextIO
 
 import yaml
@@ -71,7 +73,8 @@ class Study:
             "test": self.settings["test_images"],
         }
         flags = [] if full else ["--bundled"]
-        return " ".join(flags + [f"--{name} {value}" for name, value in options.items() if value is not None])
+        given = (f"--{name} {quote(str(value))}" for name, value in options.items() if value is not None)
+        return " ".join([*flags, *given])
 
 
 def resolve(config: dict[str, Any], schema_file: Path) -> Study:
@@ -82,9 +85,10 @@ def resolve(config: dict[str, Any], schema_file: Path) -> Study:
         config["seeds"] = [int(seed) if str(seed).isdecimal() else seed for seed in config["seeds"]]
     keys = schema["$defs"]["scale"]["properties"]
     schema["properties"] |= keys
+    check_plain(config, "config")
     error = best_match(Draft202012Validator(schema).iter_errors(config))
     if error:
-        raise ConfigError(describe(error))
+        raise ConfigError(" ".join(describe(error).splitlines()))
     scales = config["scales"]
     if config["scale"] not in scales:
         raise ConfigError(f"scale is {config['scale']!r}, but must be one of {', '.join(scales)}")
@@ -94,7 +98,29 @@ def resolve(config: dict[str, Any], schema_file: Path) -> Study:
         if name not in keys and "default" in rule:
             config.setdefault(name, rule["default"])
     settings = defaults | scales[config["scale"]] | overrides
+    settings = {name: as_whole(value, keys[name]) for name, value in settings.items()}
     return Study(config["scale"], f"{config['output_dir']}/{config['scale']}", settings)
+
+
+def check_plain(value: Any, where: str) -> None:
+    """Refuse what YAML can say and a schema can't judge: keys that are not text, numbers like .nan."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{where} is {value}, but must be a finite number")
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise ConfigError(f"key {key!r} in {where} is not text: put it in quotes, or correct it")
+            check_plain(inner, " ".join(key.split()))
+    if isinstance(value, list):
+        for inner in value:
+            check_plain(inner, where)
+
+
+def as_whole(value: Any, rule: dict[str, Any]) -> Any:
+    """4.0 as 4 where a whole number is meant, which the schema takes for the same."""
+    if isinstance(value, list):
+        return [as_whole(inner, rule.get("items", {})) for inner in value]
+    return int(value) if isinstance(value, float) and "integer" in rule.get("type", ()) else value
 
 
 def describe(error: ValidationError) -> str:

@@ -2,7 +2,9 @@
 
 A run asks for a GPU only where the config does; on a CPU it takes one core, and Snakemake starts as
 many at once as there are. Run time and memory are asked for by the cost model: a scheduler that is told
-how long a run takes starts the short ones sooner.
+how long a run takes starts the short ones sooner. Checkpoints are no output of the rule, because
+Snakemake removes outputs before a rerun; a run that was stopped goes on from them and removes them when it
+is done. How often they are saved is no param, because no result depends on it.
 """
 
 import cost_model
@@ -33,11 +35,13 @@ rule run:
         options=lambda wildcards: STUDY.run_options(wildcards.scheme, wildcards.kernel),
         device=STUDY.settings["device"] + (" --threads 1" if ON_CPU else ""),
         cache=config["compilation_cache"],
+        checkpoints=out("checkpoints"),
         sampler=SAMPLER,
     message:
         "Sampling {wildcards.dataset}, {wildcards.scheme}, {wildcards.kernel}, seed {wildcards.seed}"
     shell:
         "smcda run --data {input.data} --network {params.network} --scheme {wildcards.scheme}"
         " --kernel {wildcards.kernel} --seed {wildcards.seed} --out $(dirname {output.metrics})"
-        " {params.options} --device {params.device} --compilation-cache {params.cache} --overwrite"
-        " > {log} 2>&1"
+        " {params.options} --device {params.device} --compilation-cache {params.cache}"
+        " --checkpoint-dir {params.checkpoints} --checkpoint-every {config[checkpoint_every]}"
+        " --overwrite > {log} 2>&1"
