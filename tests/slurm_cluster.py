@@ -10,11 +10,9 @@ process is killed the daemons die with it, and the next cluster sweeps up.
     python tests/slurm_cluster.py sinfo        # runs any command on such a cluster
 """
 
-import ctypes
 import fcntl
 import os
 import shutil
-import signal
 import socket
 import stat
 import subprocess
@@ -142,13 +140,13 @@ def _daemon(name: str, options: list[str], log: Path) -> Iterator[None]:
     command = _where(name)
     assert command is not None, f"{name} is not installed"
     with log.open("w") as stream:
-        # A session of its own, so that Ctrl-C reaches the tests first and they stop the daemons in order.
+        # A session of its own, so that Ctrl-C reaches the tests first and they stop the daemons in order; and
+        # the kernel ends it when this process is gone, however it went.
         process = subprocess.Popen(
-            [command, *options],
+            ["setpriv", "--pdeathsig", "TERM", command, *options],
             stdout=stream,
             stderr=stream,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
         )
     try:
         yield
@@ -159,12 +157,6 @@ def _daemon(name: str, options: list[str], log: Path) -> Iterator[None]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def _die_with_parent() -> None:
-    """Have the kernel end this process when the one that started it is gone, however it went."""
-    set_death_signal = 1  # PR_SET_PDEATHSIG of prctl(2)
-    ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)
 
 
 def _end_jobs() -> None:
