@@ -20,6 +20,25 @@ include: "workflow/rules/tables.smk"
 include: "workflow/rules/paper.smk"
 
 
+# On a cluster only runs become jobs. The rest is light, wants a network (data) or TeX (paper), and a GPU
+# partition refuses jobs without a GPU.
+localrules:
+    all,
+    data,
+    summary,
+    schedules,
+    beta_traces,
+    cost,
+    learning_curves,
+    degeneracy,
+    reliability,
+    figures,
+    table,
+    tables,
+    numbers,
+    paper,
+
+
 rule all:
     default_target: True
     input:

@@ -10,6 +10,7 @@ from typing import NoReturn
 from smcda import __version__
 from smcda.errors import BadInput, SmcdaError, notice
 from smcda.files import user_cache
+from smcda.lease import gpus_for
 from smcda.signals import StopSignals
 
 EPILOG = """\
@@ -203,6 +204,12 @@ def _data(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    # Leased before JAX looks at the devices, and held until the run is over.
+    with gpus_for(options.device):
+        return _sample(options)
+
+
+def _sample(options: argparse.Namespace) -> int:
     if options.threads is not None:
         if options.threads < 1:
             raise BadInput(f"threads is {options.threads}, but must be at least 1: leave it out to use all")

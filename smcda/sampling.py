@@ -68,7 +68,7 @@ def assemble(
     settings: Settings,
     seed: int,
     shuffle: bool,
-    window_sums: WindowSums | None,
+    window_sums: WindowSums | None = None,
 ) -> Assembly:
     """Look up what the settings name and put the data on the device."""
     if len(x) != len(y) or len(x) == 0:

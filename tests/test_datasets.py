@@ -462,7 +462,7 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path):
     refused(
         tmp_path / "none.npz", "No such file", "smcda data", call=lambda: datasets.load(tmp_path / "none.npz")
     )
-    refused(tmp_path, "directory", call=lambda: datasets.load(tmp_path))
+    refused(tmp_path, "it is not a file", call=lambda: datasets.load(tmp_path))
 
 
 def test_an_output_that_cannot_be_written_is_named(tmp_path):

@@ -13,10 +13,15 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 
 pytestmark = pytest.mark.end_to_end
 
 ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "workflow"))
+from cost_model import gradient_evaluations  # noqa: E402
+from study import resolve  # noqa: E402
+
 SNAKEMAKE = Path(sys.executable).with_name("snakemake")
 FIGURES = {"schedules", "beta_traces", "cost", "learning_curves", "degeneracy", "reliability"}
 TABLES = {"study", "versus_published", "speedups"}
@@ -89,6 +94,17 @@ def test_gradient_evaluations_are_the_counted_ones(out):
         assert cost[dataset, "full_batch", "hmc"] == 3 * (100 + 10 * 300)
         assert cost[dataset, "constant", "hmc"] == 3 * 10 * 4 * 20
         assert summary.loc[(dataset, "constant", "ld"), "speedup_gradients"] == pytest.approx(1100 / 400)
+
+
+def test_the_cost_model_foretells_what_runs_count(out):
+    config = yaml.safe_load((ROOT / "config.yaml").read_text()) | {"scale": "tiny"}
+    settings = resolve(config, ROOT / "workflow" / "schemas" / "config.schema.yaml").settings
+    for run in pd.read_csv(out / "runs.csv").itertuples():
+        foretold = gradient_evaluations(settings, run.scheme, run.kernel)
+        if run.scheme == "smooth_data_annealing":
+            assert foretold >= run.gradient_evaluations
+        else:
+            assert foretold == run.gradient_evaluations
 
 
 def test_the_summary_averages_over_seeds(out):

@@ -53,6 +53,12 @@ def test_top_level_keys_overrule_the_scale():
     assert len(resolve(scale="paper", seeds=[3]).runs()) == 24
 
 
+def test_seeds_from_the_command_line_are_numbers():
+    assert resolve(scale="paper", seeds=["3", "4"]).settings["seeds"] == [3, 4]
+    with pytest.raises(study.ConfigError, match="seeds/0 is 'x', but must be of type integer"):
+        resolve(scale="paper", seeds=["x"])
+
+
 def test_a_run_is_told_only_what_it_reads():
     paper = resolve(scale="paper")
     assert "--delta-entropy" in paper.run_options("smooth_data_annealing", "ld")
@@ -129,9 +135,35 @@ def test_snakemake_plans_the_120_published_runs(project):
     assert sum("--kernel hmc" in line and "--leapfrog-steps 3" in line for line in commands) == 60
 
 
+def test_the_slurm_profile_plans_the_published_study_and_keeps_it_when_a_key_is_overruled(project):
+    profile = ["--workflow-profile", "profiles/slurm"]
+    command = [SNAKEMAKE, "-n", *profile, "--config", "particles=50"]
+    plan = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    assert plan.returncode == 0, plan.stderr
+    assert re.search(r"^run +120$", plan.stdout, re.MULTILINE)
+    assert "--particles 50 --iterations 200" in plan.stdout
+
+
 def test_snakemake_fails_on_a_wrong_config_before_any_job(project):
     plan = dry_run(project, "step_size=-1")
     assert plan.returncode != 0
     assert "config: step_size is -1, but must be above 0" in plan.stdout + plan.stderr
     assert "Traceback" not in plan.stdout + plan.stderr
     assert "smcda run" not in plan.stdout
+
+
+def test_a_build_in_which_every_run_failed_does_not_pass_for_finished(project):
+    """After a good build, a minibatch larger than the data: the run itself refuses it."""
+
+    def build(*more, batch_size):
+        what = ["datasets=[mnist]", "schemes=[constant]", "kernels=[ld]", "seeds=[0]", "iterations=2"]
+        command = [SNAKEMAKE, "summary", "--cores", "1", *more, "--config", "scale=tiny", *what]
+        command.append(f"batch_size={batch_size}")
+        return subprocess.run(command, cwd=project, capture_output=True, text=True)
+
+    assert build(batch_size=20).returncode == 0
+    failed = build(batch_size=101)
+    assert failed.returncode != 0
+    assert "missing: mnist constant ld seed 0" in failed.stdout + failed.stderr
+    plan = build("-n", batch_size=101)
+    assert re.search(r"^run +1$", plan.stdout, re.MULTILINE), plan.stdout

@@ -80,6 +80,9 @@ class Study:
 def resolve(config: dict[str, Any], schema_file: Path) -> Study:
     """Check the config, choose its scale, let top-level keys overrule it and fill in defaults."""
     schema = yaml.safe_load(schema_file.read_text())
+    # Snakemake reads numbers inside a list on the command line, seeds='[0]', as text.
+    if isinstance(config.get("seeds"), list):
+        config["seeds"] = [int(seed) if str(seed).isdecimal() else seed for seed in config["seeds"]]
     keys = schema["$defs"]["scale"]["properties"]
     schema["properties"] |= keys
     check_plain(config, "config")

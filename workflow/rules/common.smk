@@ -54,7 +54,8 @@ def keep_others_out():
 def summarise_what_is_there():
     """After a failure: summarise the runs that finished and say which did not.
 
-    The files are dated to the beginning of time, so that the next Snakemake makes them anew.
+    The files are dated to the beginning of time, so that the next Snakemake makes them anew: every
+    run that is there is newer. If none is, they would pass for finished, and are removed.
     """
     from summary import write_summary
 
@@ -72,7 +73,10 @@ def summarise_what_is_there():
             file=sys.stderr,
         )
     for path in tables:
-        os.utime(path, (0, 0))
+        if any(file.exists() for file in files):
+            os.utime(path, (0, 0))
+        else:
+            path.unlink()
 
 
 prefer_own_commands()

@@ -1,10 +1,13 @@
 """One sampling run for every dataset x scheme x kernel x seed.
 
 A run asks for a GPU only where the config does; on a CPU it takes one core, and Snakemake starts as
-many at once as there are. Checkpoints are no output of the rule, because Snakemake removes outputs before
-a rerun; a run that was stopped goes on from them and removes them when it is done. How often they are
-saved is no param, because no result depends on it.
+many at once as there are. Run time and memory are asked for by the cost model: a scheduler that is told
+how long a run takes starts the short ones sooner. Checkpoints are no output of the rule, because
+Snakemake removes outputs before a rerun; a run that was stopped goes on from them and removes them when it
+is done. How often they are saved is no param, because no result depends on it.
 """
+
+import cost_model
 
 PACKAGE = WORKFLOW.parent / "smcda"
 SAMPLER = source_hash(*PACKAGE.glob("*.py"), *PACKAGE.glob("native/*.*"))
@@ -24,6 +27,10 @@ rule run:
     threads: 1
     resources:
         gpu=0 if ON_CPU else 1,
+        runtime=lambda wildcards, attempt: cost_model.runtime_minutes(
+            STUDY.settings, wildcards.scheme, wildcards.kernel, attempt
+        ),
+        mem_mb=lambda wildcards, attempt: cost_model.memory_mb(STUDY.settings, attempt),
     params:
         network=lambda wildcards: NETWORKS[wildcards.dataset],
         options=lambda wildcards: STUDY.run_options(wildcards.scheme, wildcards.kernel),
