@@ -205,7 +205,7 @@ def _data(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     # Leased before JAX looks at the devices, and held until the run is over.
-    with gpus_for(options.device):
+    with gpus_for(options.device, options.devices or 1):
         return _sample(options)
 
 
