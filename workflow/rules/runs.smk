@@ -3,7 +3,7 @@
 A run asks for a GPU only where the config does; on a CPU it takes one core, and Snakemake starts as
 many at once as there are. Checkpoints are no output of the rule, because Snakemake removes outputs before
 a rerun; a run that was stopped goes on from them and removes them when it is done. How often they are
-saved is no param, because no result depends on it.
+saved is no param but a resource: no result depends on it, and a change must rerun nothing.
 """
 
 SAMPLER = source_hash(*(WORKFLOW.parent / "smcda").glob("*.py"))
@@ -23,6 +23,7 @@ rule run:
     threads: 1
     resources:
         gpu=0 if ON_CPU else 1,
+        checkpoint_every=str(config["checkpoint_every"]),
     params:
         network=lambda wildcards: NETWORKS[wildcards.dataset],
         options=lambda wildcards: STUDY.run_options(wildcards.scheme, wildcards.kernel),
@@ -36,5 +37,5 @@ rule run:
         "smcda run --data {input.data} --network {params.network} --scheme {wildcards.scheme}"
         " --kernel {wildcards.kernel} --seed {wildcards.seed} --out $(dirname {output.metrics})"
         " {params.options} --device {params.device} --compilation-cache {params.cache}"
-        " --checkpoint-dir {params.checkpoints} --checkpoint-every {config[checkpoint_every]}"
+        " --checkpoint-dir {params.checkpoints} --checkpoint-every {resources.checkpoint_every}"
         " --overwrite > {log} 2>&1"
