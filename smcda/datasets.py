@@ -15,6 +15,7 @@ holds ``train_x train_y test_x test_y``, the dataset's name and a SHA-256 of the
 `load` computes again: an altered file is never sampled from.
 """
 
+import errno
 import gzip
 import hashlib
 import math
@@ -90,14 +91,16 @@ def prepare(
         raise BadInput(f"--bundled and --mirror {mirror} name two sources for {name}; give only one of them")
     try:
         # Two processes that make the same file would also fill the same download cache: one waits.
-        with locked(out.with_name(f".{out.name}.lock"), f"writing {out}"):
+        with locked(out.parent / f".{out.name}.lock", f"writing {out}"):
             save(out, _first(_read(name, mirror, cache, bundled), n_train, n_test))
-    except _NO_PLACE as error:
+    except OSError as error:
+        if error.errno in _BROKEN_DISK:
+            raise
         raise BadInput(f"{out} cannot be written ({error.strerror}); choose another place") from error
 
 
-# What the system says of a place that a file can't be in; a full disk is another matter.
-_NO_PLACE = (PermissionError, FileExistsError, FileNotFoundError, NotADirectoryError, IsADirectoryError)
+# No fault of the place that was chosen: the same command is right once there is room.
+_BROKEN_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 def _read(name: str, mirror: Path | None, cache: Path | None, bundled: bool) -> Dataset:

@@ -59,8 +59,8 @@ class RunRequest:
     @property
     def checkpoints(self) -> Path:
         """The folder for checkpoints: beside `out` rather than inside, which a workflow may clear."""
-        out = self.out.absolute()
-        return self.checkpoint_dir or out.with_name(f"{out.name}.checkpoints")
+        out = self.out.resolve()
+        return self.checkpoint_dir or out.parent / f"{out.name}.checkpoints"
 
 
 def check_output(out: Path, overwrite: bool) -> None:

@@ -221,6 +221,13 @@ def resign(folder, **changes):
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
+def test_a_manifest_altered_in_what_nothing_else_tells_is_not_used(two, tmp_path, capsys):
+    manifest = two[-1] / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"iteration": 2', '"iteration": 1'))
+    assert restored(tmp_path / "c") == 1
+    assert "manifest.json was altered" in capsys.readouterr().err
+
+
 def test_another_format_is_never_used(two, tmp_path, capsys):
     resign(two[-1], format=generation.FORMAT + 1)
     assert restored(tmp_path / "c") == 1
@@ -260,7 +267,7 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.parametrize("fill", [0, 600_000, 1_040_000])
-def test_a_full_disk_is_said_and_leaves_the_older_generations(small_disk, fill, capfd):
+def test_a_full_disk_is_said_and_leaves_the_older_generations(small_disk, fill, capfd, caplog):
     random = np.random.default_rng(0)
     arrays = {"particles": random.normal(size=50_000).astype(np.float32)}
     checkpoints = store(small_disk / "c")
@@ -273,7 +280,7 @@ def test_a_full_disk_is_said_and_leaves_the_older_generations(small_disk, fill, 
             saved.append(checkpoints.saved_at)
         left = sorted(path.name for path in checkpoints.folder.iterdir())
     said = capfd.readouterr().err
-    assert "Traceback" not in said
+    assert "Traceback" not in said and caplog.records == []
     assert said.count("could not be saved: ") == said.count("No space left on device") == said.count("\n") > 0
     assert len(left) == min(2, len(set(saved) | {1}))
     assert all(re.fullmatch(r"generation-\d{6}", name) for name in left)

@@ -4,6 +4,7 @@ SMCDA_EXAMPLES sets how many are tried; the default is for every day, thousands 
 """
 
 import copy
+import errno
 import gzip
 import io
 import os
@@ -161,6 +162,25 @@ def test_names_of_files_never_make_a_traceback(tmp_path_factory, text, option):
     if request is not None:
         must_be_valid_or_refused(lambda: datasets.load(request.data))
     assert list(place.iterdir()) == []
+
+
+def test_an_output_without_a_name_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for out in (Path(), Path("..")):
+        with pytest.raises(BadInput, match="cannot be written"):
+            datasets.prepare("mnist", out, bundled=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_not_bad_input(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left on device") as failed:
+        datasets.prepare("mnist", tmp_path / "data.npz", bundled=True)
+    assert failed.value.filename == str(tmp_path / "data.npz")
+    assert list(tmp_path.iterdir()) == []
 
 
 class Trap:

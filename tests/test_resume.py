@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from smcda import locks
 from smcda.errors import SmcdaError, Stopped
 from smcda.files import whole_file
 from smcda.locks import locked
@@ -288,6 +289,16 @@ def test_a_lock_lets_one_in_at_a_time_although_its_file_comes_and_goes(tmp_path)
         assert process.wait(timeout=120) == 0, process.stderr.read()
     assert (tmp_path / "count").read_text() == "300"
     assert list(tmp_path.rglob(".lock")) == []
+
+
+def test_a_lock_file_that_was_removed_meanwhile_is_opened_anew(tmp_path, monkeypatch):
+    path, really_open = tmp_path / ".lock", locks._open
+    opened_before = [really_open(path)]
+    path.unlink()  # by its holder, who leaves
+    monkeypatch.setattr(locks, "_open", lambda path: (opened_before or [really_open(path)]).pop())
+    with locked(path, "testing"):
+        assert path.exists()
+    assert not path.exists()
 
 
 HOLD = """

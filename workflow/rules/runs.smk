@@ -4,7 +4,8 @@ A run asks for a GPU only where the config does; on a CPU it takes one core, and
 many at once as there are. Run time and memory are asked for by the cost model: a scheduler that is told
 how long a run takes starts the short ones sooner. Checkpoints are no output of the rule, because
 Snakemake removes outputs before a rerun; a run that was stopped goes on from them and removes them when it
-is done. How often they are saved is no param, because no result depends on it.
+is done. How often they are saved is no param but a resource: no result depends on it, and a change must
+rerun nothing.
 """
 
 import cost_model
@@ -30,6 +31,7 @@ rule run:
             STUDY.settings, wildcards.scheme, wildcards.kernel, attempt
         ),
         mem_mb=lambda wildcards, attempt: cost_model.memory_mb(STUDY.settings, attempt),
+        checkpoint_every=str(config["checkpoint_every"]),
     params:
         network=lambda wildcards: NETWORKS[wildcards.dataset],
         options=lambda wildcards: STUDY.run_options(wildcards.scheme, wildcards.kernel),
@@ -43,5 +45,5 @@ rule run:
         "smcda run --data {input.data} --network {params.network} --scheme {wildcards.scheme}"
         " --kernel {wildcards.kernel} --seed {wildcards.seed} --out $(dirname {output.metrics})"
         " {params.options} --device {params.device} --compilation-cache {params.cache}"
-        " --checkpoint-dir {params.checkpoints} --checkpoint-every {config[checkpoint_every]}"
+        " --checkpoint-dir {params.checkpoints} --checkpoint-every {resources.checkpoint_every}"
         " --overwrite > {log} 2>&1"
