@@ -78,8 +78,11 @@ def missing_commands() -> list[str]:
 def one_node_slurm() -> Iterator[None]:
     """Start the cluster; SLURM's commands find it until the block ends."""
     with ExitStack() as stack:
-        lock = stack.enter_context((Path(tempfile.gettempdir()) / "smcda-slurm.lock").open("w"))
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        # One such cluster at a time; the folder itself is the lock, so that none is left behind.
+        SETTINGS.mkdir(exist_ok=True)
+        settings = os.open(SETTINGS, os.O_RDONLY)
+        stack.callback(os.close, settings)
+        fcntl.flock(settings, fcntl.LOCK_EX)
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         _configure(folder)
@@ -117,7 +120,6 @@ def _configure(folder: Path) -> None:
 @contextmanager
 def _links(folder: Path, *names: str) -> Iterator[None]:
     """Put links to our files where SLURM looks, unless a cluster of somebody else's is configured there."""
-    SETTINGS.mkdir(exist_ok=True)
     links = [SETTINGS / name for name in names]
     for link in links:
         # One of ours is left over: we hold the lock, so its cluster was killed.
