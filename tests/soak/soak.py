@@ -132,7 +132,11 @@ class Soak:
                     time.sleep(self.random.uniform(0, 0.2))
                 else:
                     sent = self.random.choice(SIGNALS)
-                    time.sleep(self.random.uniform(0, seconds))
+                    # Half of them at any moment, mostly before the first iteration; half in the work.
+                    in_the_work = self.random.random() < 0.5
+                    if in_the_work:
+                        self.wait_for_checkpoint(process, place)
+                    time.sleep(self.random.uniform(0, 0.5 if in_the_work else seconds))
                 times += 1
                 asked = time.monotonic()
                 if (code := finished(process)) is None:
