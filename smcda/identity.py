@@ -71,10 +71,7 @@ def _device() -> str:
     parts = [device.device_kind, device.client.platform_version]
     if device.platform == "cpu":
         # XLA cuts work by the threads it may use, and compiles for the instructions that are there.
-        available = (
-            os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-        )
-        parts += [_processor(), f"{os.environ.get('NPROC', len(available))} threads"]
+        parts += [_processor(), f"{os.environ.get('NPROC', _available_cores())} threads"]
     return ", ".join(" ".join(part.split()) for part in parts)
 
 
