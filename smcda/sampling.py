@@ -164,6 +164,8 @@ class Run:
         first = self.iteration
         before = self.runtime_s
         until = min(first + n_iterations, self.settings.iterations)
+        if until == first:
+            return
         self.state, self._trace = self._clocked(
             self._block,
             self._key,
