@@ -172,7 +172,7 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
         ),
     )
     measure.add_argument("measures", nargs="*", help="which to take; all if none is named")
-    measure.add_argument("--json", type=Path, metavar="F", help="also write every figure to a file")
+    measure.add_argument("--json", type=Path, metavar="F", help="also write the figures to a file")
     measure.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works")
     _add_cache(measure)
     measure.set_defaults(call=_bench)

@@ -78,21 +78,30 @@ DEMANDS = (
 
 
 def bench(names: Iterable[str] | None = None, quick: bool = False, out: Path | None = None) -> Figures:
-    """Take the measures, show them as a table and write them to `out` as JSON."""
+    """Take the measures, show them as a table and write them to `out` as JSON.
+
+    The file is written after each measure, and keeps what it holds of others.
+    """
     chosen = list(names or MEASURES)
     for name in chosen:
         if name not in MEASURES:
             raise BadInput(f"measure {name!r} is unknown: choose from {', '.join(MEASURES)}")
     console = Console(stderr=True)
     figures: Figures = {"quick": quick, "machine": platform.machine(), "python": platform.python_version()}
+    if out is not None and out.exists():
+        try:
+            before = dict(json.loads(out.read_text()))
+        except (ValueError, TypeError) as error:
+            raise BadInput(f"{out} holds something else than figures: choose another file") from error
+        figures = before | figures if before.get("quick") == quick else figures
     for name in chosen:
         console.print(f"measuring {name} ...", highlight=False)
         figures |= MEASURES[name](QUICK if quick else PUBLISHED)
+        if out is not None:
+            write_text(out, json.dumps(figures, indent=2) + "\n")
     Console().print(table(figures))
     if quick:
         console.print("--quick: the sizes are too small for these figures to mean anything", highlight=False)
-    if out is not None:
-        write_text(out, json.dumps(figures, indent=2) + "\n")
     return figures
 
 

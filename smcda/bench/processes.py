@@ -63,7 +63,8 @@ def peak_memory(commands: Commands, sizes: Sizes) -> Figures:
     """(e) Peak memory of a run on all images over one on a batch, beyond the data themselves."""
     data_mb = sizes.full * 28 * 28 / 2**20
     peaks = []
-    for scheme in ("constant", "full_batch"):
+    # The first run compiles, which takes more memory than sampling; it does not count.
+    for scheme in ("constant", "constant", "full_batch"):
         run = commands.start(
             sizes.full,
             scheme=scheme,
@@ -74,7 +75,8 @@ def peak_memory(commands: Commands, sizes: Sizes) -> Figures:
         )
         (metrics,) = commands.results(run)
         peaks.append(metrics["peak_memory_mb"] - data_mb)
-    return {"memory_60000_over_500": peaks[1] / peaks[0], "memory_mb": peaks}
+    _, small, large = peaks
+    return {"memory_60000_over_500": large / small, "memory_mb": [small, large]}
 
 
 def start_up(commands: Commands, sizes: Sizes) -> Figures:
