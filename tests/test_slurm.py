@@ -25,7 +25,6 @@ PROFILE += ["--slurm-status-command", "squeue", "--slurm-init-seconds-before-sta
 PROFILE += ["--seconds-between-status-checks", "1", "--latency-wait", "5"]
 CLOCKS = ["runtime_s", "compile_s", "evaluation_s", "peak_memory_mb"]
 TIMELESS_FIGURES = ("schedules", "beta_traces", "degeneracy", "reliability", "learning_curves")
-CAN_RESUME = "--checkpoint-dir" in (ROOT / "smcda" / "cli.py").read_text()
 
 pytestmark = [
     pytest.mark.slurm,
@@ -184,7 +183,6 @@ def test_a_job_over_its_memory_fails_by_name_and_the_rest_goes_on(rough):
         assert metrics(rough, seed)["iterations"] == 500
 
 
-@pytest.mark.skipif(not CAN_RESUME, reason="smcda run keeps no checkpoints yet")
 def test_a_cancelled_job_is_retried_and_resumes_from_its_checkpoint(rough):
     _, done, submitted, logs = rough
     states = {job["JobId"]: job["JobState"] for job in submitted if job["Comment"].endswith("_0")}
@@ -194,7 +192,6 @@ def test_a_cancelled_job_is_retried_and_resumes_from_its_checkpoint(rough):
     assert metrics(rough, 0)["resumed"] == 1
 
 
-@pytest.mark.skipif(not CAN_RESUME, reason="smcda run keeps no checkpoints yet")
 def test_a_requeued_job_goes_on_from_its_checkpoint(rough):
     _, done, submitted, logs = rough
     (job,) = [job for job in submitted if job["Comment"].endswith("_1")]
