@@ -1,7 +1,7 @@
 """The pieces of work that are timed, and the clock they are timed with.
 
 Times on a shared machine wander, so nothing is reported in seconds alone: what is compared runs by turns in
-one process, and the fastest of several turns counts for each.
+one process, and the fastest of several turns counts for each, or the median ratio of neighbouring turns.
 """
 
 import time
