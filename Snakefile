@@ -15,8 +15,10 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/runs.smk"
 include: "workflow/rules/summary.smk"
+include: "workflow/rules/decisions.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/tables.smk"
+include: "workflow/rules/measured.smk"
 include: "workflow/rules/paper.smk"
 
 
@@ -36,6 +38,12 @@ localrules:
     table,
     tables,
     numbers,
+    measured_table,
+    measured_decisions,
+    measured_cost,
+    measured_learning_curves,
+    measured,
+    verify,
     paper,
 
 

@@ -1,6 +1,5 @@
 """Our paper: its numbers as macros, its figures and tables put in, built by latexmk."""
 
-PAPER = Path(workflow.basedir) / "paper"
 TEX_PACKAGES = "latexmk texlive-latex-recommended texlive-latex-extra texlive-pictures texlive-science lmodern"
 HAS_TEX = shutil.which("latexmk") is not None and shutil.which("pdflatex") is not None
 PAPER_IF_TEX = [out("paper.pdf")] if HAS_TEX else []
@@ -17,6 +16,7 @@ rule numbers:
         summary=rules.summary.output.summary,
         published=WORKFLOW / "resources" / "published_table.csv",
         template=PAPER / "templates" / "numbers.tex.j2",
+        measured=[MEASURED / "runs.csv", MEASURED / "summary.csv"] * HAS_MEASURED,
     output:
         tex=out("numbers.tex"),
     log:
@@ -35,8 +35,8 @@ rule paper:
         main=PAPER / "main.tex",
         bibliography=PAPER / "refs.bib",
         numbers=rules.numbers.output.tex,
-        figures=[getattr(rules, name).output.pdf for name in FIGURES],
-        tables=expand(rules.table.output.tex, table=TABLES),
+        figures=[getattr(rules, name).output.pdf for name in FIGURES] + MEASURED_FIGURES,
+        tables=expand(rules.table.output.tex, table=TABLES) + MEASURED_TABLES,
     output:
         pdf=report(
             out("paper.pdf"),

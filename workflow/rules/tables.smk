@@ -11,7 +11,7 @@ rule table:
     input:
         summary=rules.summary.output.summary,
         published=WORKFLOW / "resources" / "published_table.csv",
-        template=Path(workflow.basedir) / "paper" / "templates" / "{table}.tex.j2",
+        template=PAPER / "templates" / "{table}.tex.j2",
     output:
         tex=out("tables/{table}.tex"),
         csv=report(

@@ -67,4 +67,7 @@ def draw(traces: pd.DataFrame) -> Figure:
 
 if "snakemake" in globals():
     job = globals()["snakemake"]
-    save(draw(read_traces(job.params.runs, job.input.traces)), job.output.pdf, job.output.png)
+    # Traces are either a file a run, or one table of many.
+    many = job.input.get("table")
+    traces = pd.read_csv(many) if many else read_traces(job.params.runs, job.input.traces)
+    save(draw(traces), job.output.pdf, job.output.png)

@@ -1,0 +1,141 @@
+"""What is kept of a study: its tables from made-up runs, and the experiments' own sampler."""
+
+import json
+import subprocess
+import sys
+
+import gaussian
+import numpy as np
+import pandas as pd
+import pytest
+from cells import read_cells
+from decisions import as_latex
+from evidence import PUBLISHED, decisions_table, expected_runs, runs_table, traces_table
+from summary import METRICS, RUN_COLUMNS, summarise
+from variants import VARIANTS, sample_by_hand
+
+from smcda.sampling import Run
+from smcda.settings import Settings
+
+SCRIPT = PUBLISHED.parents[1] / "scripts" / "evidence.py"
+
+
+def make_run(study, scheme, kernel, seed, **values):
+    """Write what `smcda run` would have."""
+    folder = study / "runs" / "mnist" / scheme / kernel / f"seed-{seed}"
+    folder.mkdir(parents=True)
+    metrics = dict.fromkeys(RUN_COLUMNS, 1.0) | values
+    metrics |= {"dataset": "mnist", "scheme": scheme, "kernel": kernel, "seed": seed, "gradients": "native"}
+    metrics |= {"resumed": 2, "versions": {"smcda": "1", "jax": "2", "flax": "3"}}
+    names = ("step_size", "leapfrog_steps", "batch_size", "initial_batch", "resampling", "weight_target")
+    (folder / "metrics.json").write_text(json.dumps(metrics | {"settings": dict.fromkeys(names, 7)}))
+    columns = "iteration,batch_size,beta,ess,unique_ancestors,gradient_evaluations"
+    rows = "0,5,1,2,2,10,,\n1,5,1,2,2,20,-0.5,80\n"
+    (folder / "trace.csv").write_text(f"{columns},test_log_likelihood,test_accuracy\n{rows}")
+
+
+def make_variant(study, name, seed, accuracy):
+    file = study / "variants" / "mnist" / name / "ld" / f"seed-{seed}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    about = {"dataset": "mnist", "variant": name, "kernel": "ld", "particles": 4, "iterations": 200}
+    scores = {"test_log_likelihood": -0.3, "test_accuracy": accuracy}
+    file.write_text(json.dumps(about | {"step_size": 0.002, "seed": seed} | scores))
+
+
+@pytest.fixture
+def study(tmp_path):
+    make_run(tmp_path, "constant", "ld", 0, test_accuracy=90.0, runtime_s=2.0)
+    make_run(tmp_path, "constant", "ld", 1, test_accuracy=92.0, runtime_s=2.0)
+    make_run(tmp_path, "full_batch", "ld", 1, test_accuracy=95.0, runtime_s=100.0)
+    for seed, accuracy in enumerate((90.0, 91.0, 95.0)):
+        make_variant(tmp_path, "default", seed, accuracy)
+    make_variant(tmp_path, "flat_prior", 0, 50.0)
+    return tmp_path
+
+
+def test_runs_say_how_they_were_made(study):
+    runs = runs_table(study, "abc")
+    assert len(runs) == 3
+    assert set(runs["commit"]) == {"abc"}
+    assert {"machine", "python", "jax_version", "step_size", "particles", "seed", "gradients"} <= set(runs)
+    assert runs["machine"].str.contains("cores").all()
+
+
+def test_summary_names_what_was_not_run(study):
+    runs = runs_table(study, "abc")
+    summary = summarise(runs, expected_runs(runs)).set_index(["dataset", "scheme", "kernel"])
+    assert len(summary) == len(read_cells(PUBLISHED))
+    constant = summary.loc[("mnist", "constant", "ld")]
+    assert (constant["test_accuracy_mean"], constant["n_seeds"]) == (91.0, 2)
+    assert constant["speedup_seconds"] == 50
+    assert summary.loc[("mnist", "full_batch", "ld"), "missing_seeds"] == "0"
+    not_run = summary.loc[("fashion_mnist", "linear", "hmc")]
+    assert not_run["n_seeds"] == 0
+    assert not_run[[f"{name}_mean" for name in METRICS]].isna().all()
+
+
+def test_traces_keep_scored_iterations_only(study):
+    traces = traces_table(study)
+    assert len(traces) == 3
+    assert set(traces["iteration"]) == {1}
+
+
+def test_decisions_are_means_over_seeds(study):
+    table = decisions_table(study).set_index("variant")
+    assert table.loc["default", "test_accuracy_mean"] == 92
+    assert table.loc["default", "test_accuracy_std"] == pytest.approx(np.std([90, 91, 95], ddof=1))
+    assert table.loc["default", "seeds"] == "0 1 2"
+    assert table.loc["flat_prior", "n_seeds"] == 1
+
+
+def test_table_of_decisions_sets_published_first_and_no_spread_of_one_seed(study):
+    template = PUBLISHED.parents[2] / "paper" / "templates" / "decisions.tex.j2"
+    lines = as_latex(decisions_table(study), read_cells(PUBLISHED), template).splitlines()
+    rows = [line for line in lines if line.count("&") == 8 and line.endswith("\\\\")][1:]
+    assert [row.split(" & ")[0] for row in rows] == [
+        "Published",
+        "As the package does it",
+        "Prior scale 0.1 for every weight",
+    ]
+    assert rows[0].split(" & ")[1:3] == ["$92.46$", "$-0.273$"]
+    assert rows[1].split(" & ")[1] == "$92.00 \\pm 2.65$"
+    assert rows[2].split(" & ")[1] == "$50.00$"
+
+
+def test_command_writes_tables_and_refuses_an_empty_study(study, tmp_path):
+    into = tmp_path / "measured"
+    command = [sys.executable, SCRIPT, study, "--into", into, "--commit", "abc"]
+    subprocess.run(command, check=True, capture_output=True)
+    assert {file.name for file in into.iterdir()} == {
+        "runs.csv",
+        "summary.csv",
+        "traces.csv",
+        "decisions.csv",
+    }
+    assert len(pd.read_csv(into / "runs.csv")) == 3
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    done = subprocess.run([sys.executable, SCRIPT, empty], check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and "no finished run" in done.stderr
+
+
+@pytest.mark.parametrize("minibatch", ["gradient", "particle"])
+@pytest.mark.parametrize("kernel", ["ld", "hmc"])
+def test_sampler_by_hand_is_the_sampler_where_all_minibatches_are_the_same(kernel, minibatch):
+    """With one minibatch of all data it does not matter how often it is drawn."""
+    n = gaussian.N_DATA
+    settings = Settings("constant", kernel, particles=6, iterations=12, batch_size=n, step_size=0.7)
+    run = Run(gaussian.log_likelihood, gaussian.prior(), *gaussian.data(), settings, seed=3)
+    particles, log_weights = sample_by_hand(run, settings, 3, minibatch)
+    run.advance(settings.iterations)
+    assert run.trace()["resampled"].any()
+    np.testing.assert_allclose(particles, run.state.particles, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(log_weights, run.state.log_weights, atol=1e-3)
+
+
+def test_variants_differ_from_the_default_in_one_thing():
+    default = VARIANTS["default"]
+    for name, variant in VARIANTS.items():
+        changes = (variant.settings != default.settings, variant.model, variant.minibatch != "iteration")
+        assert sum(map(bool, changes)) == (name != "default"), name

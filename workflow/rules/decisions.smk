@@ -1,0 +1,45 @@
+"""What the published text leaves open, tried one change at a time (workflow/scripts/variants.py).
+
+Asked for by name only: `snakemake decisions --configfile config/cpu-study.yaml`.
+"""
+
+from variants import VARIANTS
+
+
+rule variant:
+    input:
+        data=rules.data.output.data,
+    output:
+        out("variants/{dataset}/{variant}/{kernel}/seed-{seed}.json"),
+    log:
+        out("logs/variants/{dataset}/{variant}/{kernel}/seed-{seed}.log"),
+    wildcard_constraints:
+        variant="|".join(VARIANTS),
+    threads: 1
+    params:
+        network=lambda wildcards: NETWORKS[wildcards.dataset],
+        particles=STUDY.settings["particles"],
+        iterations=STUDY.settings["iterations"],
+        sampler=SAMPLER,
+        source=script_hash("variants.py"),
+    message:
+        "Trying {wildcards.variant}: {wildcards.dataset}, {wildcards.kernel}, seed {wildcards.seed}"
+    shell:
+        "python {WORKFLOW}/scripts/variants.py --variant {wildcards.variant} --data {input.data}"
+        " --network {params.network} --kernel {wildcards.kernel} --seed {wildcards.seed}"
+        " --particles {params.particles} --iterations {params.iterations} --threads {threads}"
+        " --out {output} 2> {log}"
+
+
+rule decisions:
+    input:
+        [
+            rules.variant.output[0].format(
+                dataset=dataset, variant=name, kernel=kernel, seed=seed
+            )
+            for name, variant in VARIANTS.items()
+            for dataset in STUDY.settings["datasets"]
+            for kernel in STUDY.settings["kernels"]
+            for seed in STUDY.settings["seeds"]
+            if NETWORKS[dataset] in variant.networks and kernel in variant.kernels
+        ],

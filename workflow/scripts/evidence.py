@@ -1,0 +1,122 @@
+"""Keep what a study has measured so far as small tables that can be committed.
+
+    python workflow/scripts/evidence.py results/cpu-study/paper
+
+reads every finished run and variant under that folder, starts none, and writes into paper/measured:
+`runs.csv` (a row a run, with settings, machine, versions and commit), `summary.csv` (mean and spread over
+seeds; a cell that was not run has no numbers), `traces.csv` (the iterations at which runs were scored) and
+`decisions.csv` (a row a variant, dataset and kernel).
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from cells import read_cells
+from summary import GROUP, RUN_COLUMNS, summarise
+
+from smcda.files import write_text
+
+HERE = Path(__file__).parent
+PUBLISHED = HERE.parent / "resources" / "published_table.csv"
+MEASURED = HERE.parents[1] / "paper" / "measured"
+SETTINGS = ("step_size", "leapfrog_steps", "batch_size", "initial_batch", "resampling", "weight_target")
+TRACED = (
+    "iteration",
+    "batch_size",
+    "beta",
+    "ess",
+    "unique_ancestors",
+    "gradient_evaluations",
+    "test_log_likelihood",
+    "test_accuracy",
+)
+DECISION = ["dataset", "variant", "kernel", "particles", "iterations", "step_size"]
+SCORES = ["test_log_likelihood", "test_accuracy"]
+
+
+def runs_table(study: Path, commit: str) -> pd.DataFrame:
+    """One row a finished run, with all that is needed to make it again."""
+    about = {"machine": processor(), "python": platform.python_version(), "commit": commit}
+    rows = []
+    for file in sorted(study.glob("runs/*/*/*/seed-*/metrics.json")):
+        run = json.loads(file.read_text())
+        row = {name: run[name] for name in RUN_COLUMNS} | {name: run["settings"][name] for name in SETTINGS}
+        versions = {f"{name}_version": run["versions"][name] for name in ("smcda", "jax", "flax")}
+        rows.append(row | {"gradients": run["gradients"], "resumed": run["resumed"]} | versions | about)
+    return pd.DataFrame(rows)
+
+
+def traces_table(study: Path) -> pd.DataFrame:
+    """The scored iterations of every finished run."""
+    parts = []
+    for file in sorted(study.glob("runs/*/*/*/seed-*/metrics.json")):
+        run = json.loads(file.read_text())
+        trace = pd.read_csv(file.with_name("trace.csv")).dropna(subset=["test_accuracy"])[list(TRACED)]
+        parts.append(trace.assign(**{name: run[name] for name in (*GROUP, "seed")}))
+    table = pd.concat(parts)
+    return table[[*GROUP, "seed", *TRACED]]
+
+
+def decisions_table(study: Path) -> pd.DataFrame:
+    """Mean and spread over the seeds of each variant that was tried."""
+    files = sorted(study.glob("variants/*/*/*/seed-*.json"))
+    tried = pd.DataFrame([json.loads(file.read_text()) for file in files])
+    groups = tried.groupby(DECISION)
+    table = groups["seed"].agg(n_seeds="count", seeds=lambda seeds: " ".join(map(str, sorted(seeds))))
+    for score in SCORES:
+        table[f"{score}_mean"], table[f"{score}_std"] = groups[score].mean(), groups[score].std(ddof=1)
+    return table.reset_index()
+
+
+def expected_runs(runs: pd.DataFrame) -> list[dict[str, Any]]:
+    """The published cells, each with every seed that any run used."""
+    seeds = sorted(set(runs["seed"]))
+    return [dict(zip(GROUP, key, strict=True)) | {"seed": s} for key in read_cells(PUBLISHED) for s in seeds]
+
+
+def processor() -> str:
+    """Say what the machine is: its processor and how many of its cores may be used."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.processor()}, {len(os.sched_getaffinity(0))} cores"
+
+
+def current_commit() -> str:
+    """Name the commit of the sources that are here, which are the ones that the runs were made with."""
+    command = ["git", "-C", str(HERE), "rev-parse", "--short=12", "HEAD"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def main() -> None:
+    """Write the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("study", type=Path, help="folder of a study, such as results/cpu-study/paper")
+    parser.add_argument("--into", type=Path, default=MEASURED)
+    parser.add_argument("--commit", help="of the sources that made the runs; the present one if not given")
+    options = parser.parse_args()
+    runs = runs_table(options.study, options.commit or current_commit())
+    if runs.empty:
+        sys.exit(f"evidence: {options.study} holds no finished run: start one as the README says")
+    tables = {
+        "runs": runs,
+        "summary": summarise(runs, expected_runs(runs)),
+        "traces": traces_table(options.study),
+    }
+    if any(options.study.glob("variants/*/*/*/seed-*.json")):
+        tables["decisions"] = decisions_table(options.study)
+    for name, table in tables.items():
+        write_text(options.into / f"{name}.csv", table.to_csv(index=False, float_format="%.8g"))
+        print(f"{options.into / name}.csv: {len(table)} rows")
+
+
+if __name__ == "__main__":
+    main()
