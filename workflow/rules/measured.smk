@@ -12,6 +12,14 @@ PUBLISHED_CELLS = list(read_cells(PUBLISHED))
 # Nothing has to be there: without it the paper leaves the section out.
 HAS_MEASURED = (MEASURED / "summary.csv").exists()
 HAS_DECISIONS = (MEASURED / "decisions.csv").exists()
+MEASURED_INPUTS = {}
+if HAS_MEASURED:
+    MEASURED_INPUTS = {
+        "measured_runs": MEASURED / "runs.csv",
+        "measured_summary": MEASURED / "summary.csv",
+    }
+if HAS_DECISIONS:
+    MEASURED_INPUTS["decisions"] = MEASURED / "decisions.csv"
 
 
 use rule table as measured_table with:

@@ -12,18 +12,26 @@ if not HAS_TEX and workflow.is_main_process:
 
 rule numbers:
     input:
+        **MEASURED_INPUTS,
         runs=rules.summary.output.runs,
         summary=rules.summary.output.summary,
         published=WORKFLOW / "resources" / "published_table.csv",
         template=PAPER / "templates" / "numbers.tex.j2",
-        measured=[MEASURED / "runs.csv", MEASURED / "summary.csv"] * HAS_MEASURED,
     output:
         tex=out("numbers.tex"),
     log:
         out("logs/numbers.log"),
     params:
         settings=STUDY.settings | {"scale": STUDY.scale},
-        source=script_hash("paper_numbers.py", "verdicts.py", "phrases.py", "cells.py"),
+        source=script_hash(
+            "paper_numbers.py",
+            "verdicts.py",
+            "phrases.py",
+            "cells.py",
+            "measured_numbers.py",
+            "verify.py",
+            "variants.py",
+        ),
     message:
         "Collecting the numbers of the text"
     script:

@@ -9,6 +9,7 @@ a build decides reaches it through these keys:
     verdict/...                                      a phrase chosen by the data
     network/<name>/parameters                        D
     published/...                                    the same of the published table and settings
+    measured/...                                     the study at full data (measured_numbers.py)
 
 A key whose cell is not in the study says ``n/a``.
 """
@@ -32,6 +33,7 @@ from cells import (
     render,
     rounded,
 )
+from measured_numbers import measured_numbers
 from phrases import grouped, listed, metric_text, setting_text, span
 from verdicts import Numbers, comparisons, hmc_over_ld, missing_runs, verdicts
 
@@ -217,6 +219,10 @@ def main(job: Any) -> None:
     cells, published = read_cells(job.input.summary), read_cells(job.input.published)
     settings = dict(job.params.settings) | image_counts(Path(job.input.runs))
     numbers = every_number(cells, published, settings, count_network_parameters())
+    if job.input.get("measured_runs"):
+        tried = job.input.get("decisions")
+        files = (Path(job.input.measured_runs), Path(job.input.measured_summary), tried and Path(tried))
+        numbers |= measured_numbers(*files, published)
     write_text(Path(job.output.tex), render(job.input.template, numbers=list(numbers.items())))
 
 

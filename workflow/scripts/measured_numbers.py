@@ -1,0 +1,77 @@
+"""What the text says about the study at full data that is kept with the project (paper/measured).
+
+measured/settings/<name>                              particles, seeds, runs, machine
+measured/<dataset>/<scheme>/<kernel>/<metric>[_std]   a cell of its summary
+measured/verdict/...                                  the original's findings, put to that study
+measured/verify/...                                   how many cells and claims hold
+measured/decision/<dataset>/<variant>/<kernel>/<metric>
+"""
+
+from pathlib import Path
+
+import pandas as pd
+from cells import NOT_THERE, Cells, escape, read_cells
+from phrases import grouped, listed, metric_text, share
+from variants import VARIANTS
+from verdicts import Numbers, verdicts
+from verify import CLAIMS, FAIL, NOT_RUN, PASS, Check, verify
+
+SCORES = ("test_accuracy", "test_log_likelihood")
+
+
+def measured_numbers(runs: Path, summary: Path, decisions: Path | None, published: Cells) -> Numbers:
+    """Put all keys of the kept study together."""
+    cells, made = read_cells(summary), pd.read_csv(runs)
+    numbers = settings(made) | checked(verify(cells, published))
+    numbers |= {f"verdict/{key}": text for key, text in verdicts(cells, list(published)).items()}
+    tried = pd.DataFrame(columns=["dataset", "variant", "kernel"])
+    if decisions is not None:
+        tried = pd.read_csv(decisions)
+    numbers |= tried_numbers(tried, list(dict.fromkeys(key[0] for key in published)))
+    return {f"measured/{key}": text for key, text in numbers.items()}
+
+
+def settings(runs: pd.DataFrame) -> Numbers:
+    """Say how the study was made; where runs differ, every value is named."""
+
+    def values(name: str) -> str:
+        return listed([escape(value) for value in sorted(set(runs[name]))])
+
+    return {
+        "settings/particles": values("particles"),
+        "settings/seeds": values("seed"),
+        "settings/n_runs": grouped(len(runs)),
+        "settings/machine": values("machine"),
+        "settings/n_train": listed([grouped(n) for n in sorted(set(runs["n_train"]))]),
+    }
+
+
+def checked(checks: list[Check]) -> Numbers:
+    """Count the cells within tolerance, and give each claim's outcome in words."""
+    numbers = {}
+    for metric in SCORES:
+        outcomes = [check.outcome for check in checks if check.what.endswith(metric)]
+        made = [outcome for outcome in outcomes if outcome != NOT_RUN]
+        numbers[f"verify/{metric}"] = share(made.count(PASS), len(made), "cells that were run")
+    by_name = {check.what: check for check in checks}
+    for what, _ in CLAIMS:
+        check = by_name[what]
+        words = {PASS: "it holds", FAIL: "it does not hold", NOT_RUN: "it was not run"}[check.outcome]
+        found = f" ({check.found.removeprefix('holds ')})" if check.found else ""
+        numbers[f"verify/{what}"] = f"{words}{found}"
+    return numbers
+
+
+def tried_numbers(decisions: pd.DataFrame, datasets: list[str]) -> Numbers:
+    """Scores of every variant; one that was not tried says so."""
+    numbers = {}
+    by_key = {(row["dataset"], row["variant"], row["kernel"]): row for row in decisions.to_dict("records")}
+    for dataset in datasets:
+        for name, variant in VARIANTS.items():
+            for kernel in variant.kernels:
+                row = by_key.get((dataset, name, kernel), {})
+                for metric in SCORES:
+                    value = row.get(f"{metric}_mean")
+                    text = NOT_THERE if value is None else metric_text(metric, float(value))
+                    numbers[f"decision/{dataset}/{name}/{kernel}/{metric}"] = text
+    return numbers
