@@ -102,6 +102,7 @@ class Soak:
         return [
             "run",
             "--save-posterior",
+            "--overwrite",  # as the workflow does: a kill may come between the last file and the end
             *(part for name in options for part in (f"--{name}", options[name])),
         ]
 
