@@ -63,8 +63,8 @@ def test_a_mutated_config_is_resolved_and_valid_or_refused_in_one_line(changes):
         return
     for run in resolved.runs()[:2]:
         assert str(run["seed"]).isdecimal()
-        words = shlex.split(resolved.run_options(run["scheme"], run["kernel"]))
-        fixed = ["--data", "d", "--network", "lenet5", "--out", "o", "--seed", str(run["seed"])]
+        words = shlex.split(resolved.run_options("fashion_cnn", run["scheme"], run["kernel"]))
+        fixed = ["--data", "d", "--network", "fashion_cnn", "--out", "o", "--seed", str(run["seed"])]
         fixed += ["--scheme", run["scheme"], "--kernel", run["kernel"]]
         options = _parser().parse_args(["run", *fixed, *words])
         try:

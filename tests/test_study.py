@@ -61,11 +61,18 @@ def test_seeds_from_the_command_line_are_numbers():
 
 def test_a_run_is_told_only_what_it_reads():
     paper = resolve(scale="paper")
-    assert "--delta-entropy" in paper.run_options("smooth_data_annealing", "ld")
-    assert "--refine-from" in paper.run_options("linear", "ld")
-    assert "--leapfrog-steps 3" in paper.run_options("linear", "hmc")
+    assert "--delta-entropy" in paper.run_options("lenet5", "smooth_data_annealing", "ld")
+    assert "--refine-from" in paper.run_options("lenet5", "linear", "ld")
+    assert "--leapfrog-steps 3" in paper.run_options("lenet5", "linear", "hmc")
     for option in ("--delta-entropy", "--beta-restart", "--refine-from", "--leapfrog-steps"):
-        assert option not in paper.run_options("constant", "ld")
+        assert option not in paper.run_options("lenet5", "constant", "ld")
+
+
+def test_batch_norm_reaches_the_one_network_that_has_it():
+    told = [resolve(scale="paper", batch_norm=on) for on in (True, False)]
+    assert "--batch-norm" in told[0].run_options("fashion_cnn", "constant", "ld")
+    assert "--batch-norm" not in told[0].run_options("lenet5", "constant", "ld")
+    assert "--batch-norm" not in told[1].run_options("fashion_cnn", "constant", "ld")
 
 
 def test_sources_of_data_become_options():

@@ -57,11 +57,14 @@ class Study:
             for seed in seeds
         ]
 
-    def run_options(self, scheme: str, kernel: str) -> str:
+    def run_options(self, network: str, scheme: str, kernel: str) -> str:
         """Options of `smcda run` that such a run reads."""
         names = (*EVERY_RUN, *BY_SCHEME.get(scheme, ()), *BY_KERNEL.get(kernel, ()), "evaluate_every")
         given = ((name, self.settings[name]) for name in names if self.settings[name] is not None)
-        return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in given)
+        options = [f"--{name.replace('_', '-')} {value}" for name, value in given]
+        if self.settings["batch_norm"] and network == "fashion_cnn":
+            options.append("--batch-norm")
+        return " ".join(options)
 
     def data_options(self, mirror: str | None, cache: str | None) -> str:
         """Options of `smcda data`: where the images come from and how many are used."""

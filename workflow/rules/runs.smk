@@ -35,7 +35,9 @@ rule run:
         checkpoint_every=str(config["checkpoint_every"]),
     params:
         network=lambda wildcards: NETWORKS[wildcards.dataset],
-        options=lambda wildcards: STUDY.run_options(wildcards.scheme, wildcards.kernel),
+        options=lambda wildcards: STUDY.run_options(
+            NETWORKS[wildcards.dataset], wildcards.scheme, wildcards.kernel
+        ),
         device=STUDY.settings["device"] + (" --threads 1" if ON_CPU else ""),
         cache=config["compilation_cache"],
         checkpoints=out("checkpoints"),
