@@ -25,8 +25,9 @@ def make_run(study, scheme, kernel, seed, **values):
     folder = study / "runs" / "mnist" / scheme / kernel / f"seed-{seed}"
     folder.mkdir(parents=True)
     metrics = dict.fromkeys(RUN_COLUMNS, 1.0) | values
-    metrics |= {"dataset": "mnist", "scheme": scheme, "kernel": kernel, "seed": seed, "gradients": "native"}
-    metrics |= {"resumed": 2, "versions": {"smcda": "1", "jax": "2", "flax": "3"}}
+    metrics |= {"dataset": "mnist", "scheme": scheme, "kernel": kernel, "seed": seed}
+    metrics |= {"gradients": "native", "batch_norm": False, "resumed": 2}
+    metrics |= {"versions": {"smcda": "1", "jax": "2", "flax": "3"}}
     names = ("step_size", "leapfrog_steps", "batch_size", "initial_batch", "resampling", "weight_target")
     (folder / "metrics.json").write_text(json.dumps(metrics | {"settings": dict.fromkeys(names, 7)}))
     columns = "iteration,batch_size,beta,ess,unique_ancestors,gradient_evaluations"
@@ -94,7 +95,7 @@ def test_table_of_decisions_sets_published_first_and_no_spread_of_one_seed(study
     rows = [line for line in lines if line.count("&") == 8 and line.endswith("\\\\")][1:]
     assert [row.split(" & ")[0] for row in rows] == [
         "Published",
-        "As the package does it",
+        "Nothing changed",
         "Prior scale 0.1 for every weight",
     ]
     assert rows[0].split(" & ")[1:3] == ["$92.46$", "$-0.273$"]

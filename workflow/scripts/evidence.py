@@ -49,7 +49,8 @@ def runs_table(study: Path, commit: str) -> pd.DataFrame:
         run = json.loads(file.read_text())
         row = {name: run[name] for name in RUN_COLUMNS} | {name: run["settings"][name] for name in SETTINGS}
         versions = {f"{name}_version": run["versions"][name] for name in ("smcda", "jax", "flax")}
-        rows.append(row | {"gradients": run["gradients"], "resumed": run["resumed"]} | versions | about)
+        row |= {name: run[name] for name in ("batch_norm", "gradients", "resumed")}
+        rows.append(row | versions | about)
     return pd.DataFrame(rows)
 
 

@@ -63,7 +63,17 @@ SETTING_NAMES = {
     "n_test": "test images",
     "n_seeds": "seeds",
 }
-OTHER_SETTINGS = ("scale", "particles", "weight_target", "seeds", "schemes", "kernels", "datasets", "device")
+OTHER_SETTINGS = (
+    "scale",
+    "particles",
+    "batch_norm",
+    "weight_target",
+    "seeds",
+    "schemes",
+    "kernels",
+    "datasets",
+    "device",
+)
 
 
 def every_number(

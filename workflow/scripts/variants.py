@@ -32,7 +32,7 @@ class Variant:
 
 
 VARIANTS = {
-    "default": Variant("as the package does it"),
+    "default": Variant("nothing changed"),
     **{f"particles_{j}": Variant(f"{j} particles", settings={"particles": j}) for j in (2, 8, 16, 32)},
     "batch_norm": Variant("batch normalisation", networks=("fashion_cnn",), model="batch_norm"),
     "standardised": Variant("pixels of mean 0 and variance 1", model="standardised"),
