@@ -47,6 +47,10 @@ VARIANTS = {
         "start weighed by the previous target", settings={"weight_target": "previous"}
     ),
     # HMC takes four gradients an iteration where data are fresh, LD two.
+    "ld_equal_gradients": Variant(
+        "LD, as many gradients as HMC", kernels=("ld",), settings={"iterations": 400}
+    ),
+    "ld_2h": Variant("LD with 2h", kernels=("ld",), settings={"step_size": 0.004}),
     "ld_3h": Variant("LD with 3h", kernels=("ld",), settings={"step_size": 0.006}),
     "ld_3h_equal_gradients": Variant(
         "LD with 3h, as many gradients as HMC",
