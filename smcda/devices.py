@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.experimental.multihost_utils import process_allgather
+from jax.experimental.multihost_utils import process_allgather, sync_global_devices
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from smcda.errors import BadInput
@@ -86,3 +86,9 @@ def to_host(arrays: Any) -> Any:
         return np.asarray(array)
 
     return jax.tree.map(whole, arrays)
+
+
+def meet() -> None:
+    """Wait until all processes are here, so that no clock that starts now counts another's delay."""
+    if jax.process_count() > 1:
+        sync_global_devices("meet")

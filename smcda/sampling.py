@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
-from smcda.devices import put, to_host
+from smcda.devices import meet, put, to_host
 from smcda.errors import BadInput, Diverged
 from smcda.kernels import KERNELS
 from smcda.layout import choose_layout
@@ -137,6 +137,7 @@ class Run:
         begin = partial(init, algorithm=self.algorithm, n_particles=settings.particles)
         start = jax.jit(begin, out_shardings=of_state)
         start = start.lower(key_init, first=first, batches=self.batches).compile()
+        meet()
         self.compile_s = time.perf_counter() - started
         self.state: SMCState = self._clocked(start, key_init, first=first, batches=self.batches)
         self._check_alive()
