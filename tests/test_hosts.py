@@ -24,10 +24,10 @@ CLOCKS = {"runtime_s", "compile_s", "evaluation_s", "checkpoint_s", "peak_memory
 PROMPTLY = 90
 
 # The command, with a view that sends this process a signal when an iteration is done. The first and every
-# third iteration end a block whatever the clock says.
+# third iteration end a block whatever the clock says; otherwise a process may think itself slow.
 COMMAND = """
 import os, sys
-from smcda import cli, progress
+from smcda import cli, progress, runner
 
 class Watch(progress.Silent):
     def step(self, status):
@@ -36,6 +36,7 @@ class Watch(progress.Silent):
             os.kill(os.getpid(), int(os.environ["SIGNAL"]))
 
 progress.choose_view = lambda quiet: Watch()
+runner.BLOCK_SECONDS = float(os.environ.get("BLOCK_SECONDS", 100))
 sys.exit(cli.main(sys.argv[1:]))
 """
 
@@ -90,16 +91,22 @@ def start_two(*arguments, each=({}, {}), more=((), ())):
 
 
 def ended(processes, seconds=300):
-    """Exit codes of all, and what they said on standard error that was for the user."""
+    """Exit codes of all, the lines for the user on standard error, and all that each said."""
     said = []
     try:
         for process in processes:
-            said += process.communicate(timeout=seconds)[1].splitlines()
+            said.append(process.communicate(timeout=seconds))
     finally:
         for process in processes:
             process.kill()
     codes = [process.returncode for process in processes]
-    return codes, [line for line in said if line.startswith("smcda: ")], said
+    lines = [line for _, err in said for line in err.splitlines() if line.startswith("smcda: ")]
+    return codes, lines, said
+
+
+def blocks(out):
+    """After which iterations a process looked up."""
+    return [line for line in out.splitlines() if line.startswith("iteration ")]
 
 
 def contents(out):
@@ -120,10 +127,11 @@ def by_two(options, tmp_path_factory):
     def make(scheme):
         if scheme not in made:
             out = tmp_path_factory.mktemp("two") / "run"
-            codes, lines, said = ended(
-                start_two(*options, "--scheme", scheme, "--out", out, "--save-posterior")
-            )
+            command = [*options, "--scheme", scheme, "--out", out, "--save-posterior"]
+            # What is due is decided by one clock, here that of a process in no hurry to look.
+            codes, lines, said = ended(start_two(*command, each=({}, {"BLOCK_SECONDS": "1e-9"})))
             assert (codes, lines) == ([0, 0], []), said
+            assert blocks(said[0][0]) == blocks(said[1][0]) == [f"iteration {n}" for n in (1, 3, 6)]
             made[scheme] = out
         return made[scheme]
 
@@ -158,6 +166,7 @@ def test_two_processes_give_the_result_of_one(options, by_two, scheme, tmp_path)
 def test_a_signal_to_either_stops_both_and_they_go_on(options, by_two, tmp_path, stopped):
     scheme, out = "smooth_data_annealing", tmp_path / "run"
     command = [*options, "--scheme", scheme, "--out", out, "--save-posterior"]
+    command += ["--checkpoint-every", [0, 1e-6][stopped]]
     each = [{}, {}]
     each[stopped] = {"SIGNAL_AT": "3", "SIGNAL": str(int(signal.SIGTERM))}
     codes, lines, said = ended(start_two(*command, each=each))
