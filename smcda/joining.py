@@ -7,6 +7,7 @@ first speaks for all.
 """
 
 import os
+import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from smcda.signals import StopSignals
 BY_HAND = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 # What JAX itself looks for; the list of nodes is there only inside a step, which `srun` starts.
 BY_SLURM = ("SLURM_STEP_NODELIST", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_JOB_ID")
+MEETING_SECONDS = 300.0
+"""How long to wait for processes that have not come yet: they may start, or import, late."""
 # All are at the same place when they part: one that does not come is dead, or a defect of ours.
 PARTING_SECONDS = 30
 
@@ -37,7 +40,7 @@ def joined(n_processes: int | None, stop: StopSignals, n_gpus: int = 0) -> Itera
     seat = find_seat(n_processes, os.environ)
     # Else JAX takes SIGTERM for itself, and the run would never hear of it.
     jax.config.update("jax_enable_preemption_service", False)
-    with stop.starting(lambda: None):
+    with stop.starting(lambda: None), _patience(seat, n_processes):
         try:
             # By itself JAX would take the device of SLURM's number, of which the lease knows nothing.
             devices = list(range(max(1, n_gpus)))
@@ -47,6 +50,7 @@ def joined(n_processes: int | None, stop: StopSignals, n_gpus: int = 0) -> Itera
                 seat.process,
                 devices,
                 cluster_detection_method=seat.method,
+                initialization_timeout=int(MEETING_SECONDS) + 60,
                 shutdown_timeout_seconds=PARTING_SECONDS,
             )
         except (RuntimeError, ValueError) as error:
@@ -69,6 +73,26 @@ def joined(n_processes: int | None, stop: StopSignals, n_gpus: int = 0) -> Itera
         os._exit(130 if isinstance(error, KeyboardInterrupt) else 1)
     else:
         jax.distributed.shutdown()
+
+
+@contextmanager
+def _patience(seat: "Seat", n_processes: int) -> Iterator[None]:
+    """Give up in one line before JAX does, which aborts the process with a stack trace."""
+
+    def give_up() -> None:
+        notice(
+            f"process {seat.process} of {n_processes} waited {MEETING_SECONDS:g} s for the others: see that "
+            "all are started, and that they reach the first"
+        )
+        os._exit(SmcdaError.exit_code)
+
+    timer = threading.Timer(MEETING_SECONDS, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Seat(NamedTuple):

@@ -27,7 +27,7 @@ PROMPTLY = 90
 # third iteration end a block whatever the clock says; otherwise a process may think itself slow.
 COMMAND = """
 import os, sys
-from smcda import cli, progress, runner
+from smcda import cli, joining, progress, runner
 
 class Watch(progress.Silent):
     def step(self, status):
@@ -37,6 +37,7 @@ class Watch(progress.Silent):
 
 progress.choose_view = lambda quiet: Watch()
 runner.BLOCK_SECONDS = float(os.environ.get("BLOCK_SECONDS", 100))
+joining.MEETING_SECONDS = float(os.environ.get("MEETING_SECONDS", 300))
 sys.exit(cli.main(sys.argv[1:]))
 """
 
@@ -74,11 +75,15 @@ def start(*arguments, **environment):
     )
 
 
-def start_two(*arguments, each=({}, {}), more=((), ())):
-    """Start two processes of one run; `each` has an environment of its own, and options of its own."""
+def free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+        return free.getsockname()[1]
+
+
+def start_two(*arguments, each=({}, {}), more=((), ())):
+    """Start two processes of one run; `each` has an environment of its own, and options of its own."""
+    address = f"127.0.0.1:{free_port()}"
     return [
         start(
             *arguments,
@@ -232,6 +237,20 @@ def test_when_one_process_is_killed_the_other_ends_too(options, tmp_path):
     assert codes[1] == -signal.SIGKILL
     assert codes[0] not in (0, 2, 3, 75), said
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("process", ["0", "1"])
+def test_a_process_that_waits_for_the_others_in_vain_says_so(options, tmp_path, process):
+    place = {"JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{free_port()}", "JAX_NUM_PROCESSES": "2"}
+    alone = start(
+        *(*options, "--scheme", "constant", "--out", tmp_path / "run", "--hosts", 2),
+        **place,
+        JAX_PROCESS_ID=process,
+        MEETING_SECONDS="1.5",
+    )
+    codes, lines, said = ended([alone], PROMPTLY)
+    assert codes == [1], said
+    assert len(lines) == 1 and f"process {process} of 2 waited 1.5 s for the others" in lines[0]
 
 
 # --- which of several a process is ---------------------------------------------------------------
