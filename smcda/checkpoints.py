@@ -50,8 +50,11 @@ class Checkpoints:
             with suppress(OSError):  # there are checkpoints in it, of this run or another
                 parent.rmdir()
 
-    def save(self, iteration: int, arrays: Any) -> None:
-        """Save a generation and drop those before the last; a failure is said, and changes nothing else."""
+    def save(self, iteration: int, arrays: Any) -> int | None:
+        """Save a generation and drop those before the last; a failure is said, and changes nothing else.
+
+        Returns the iteration of the newest generation that is known to be good.
+        """
         started = time.perf_counter()
         serials = [int(folder.name[-6:]) for folder in self._generations()]
         folder = self.folder / f"generation-{max(serials, default=0) + 1:06d}"
@@ -62,7 +65,7 @@ class Checkpoints:
             notice(f"the checkpoint of iteration {iteration} could not be saved: {reason}")
             with suppress(OSError):
                 self.folder.rmdir()
-            return
+            return self.saved_at
         finally:
             self.seconds += time.perf_counter() - started
         self.saved_at = iteration
@@ -70,6 +73,7 @@ class Checkpoints:
         for entry in self.folder.iterdir():
             if entry not in self._good:
                 shutil.rmtree(entry, ignore_errors=True)
+        return self.saved_at
 
     def restore(self, like: Any) -> Any | None:
         """Arrays of the newest generation that can be used, or None for a fresh start.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from smcda import __version__
-from smcda.errors import BadInput, SmcdaError, notice
+from smcda.errors import BadInput, SmcdaError, notice, of_the_system
 from smcda.files import user_cache
 from smcda.lease import gpus_for
 from smcda.signals import StopSignals
@@ -37,11 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.call(options)
     except SmcdaError as error:
-        notice(str(error))
+        if str(error):
+            notice(str(error))
         return error.exit_code
     except OSError as error:
-        notice(f"{error.filename or 'file'}: {error.strerror or error}")
-        return 1
+        notice(str(of_the_system(error)))
+        return SmcdaError.exit_code
     except KeyboardInterrupt:
         notice("interrupted")
         return 130
@@ -158,6 +159,12 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     work.add_argument(
         "--devices", type=int, metavar="N", help="devices to share the particles out to; all if not given"
     )
+    work.add_argument(
+        "--hosts",
+        type=int,
+        metavar="N",
+        help="make one run by N processes, each with its --devices: srun -n N smcda run --hosts N ...",
+    )
     _add_cache(work)
     run.set_defaults(call=_run)
 
@@ -205,11 +212,11 @@ def _data(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     # Leased before JAX looks at the devices, and held until the run is over.
-    with gpus_for(options.device, options.devices or 1):
-        return _sample(options)
+    with gpus_for(options.device, options.devices or 1) as held:
+        return _sample(options, len(held))
 
 
-def _sample(options: argparse.Namespace) -> int:
+def _sample(options: argparse.Namespace, n_gpus: int) -> int:
     if options.threads is not None:
         if options.threads < 1:
             raise BadInput(f"threads is {options.threads}, but must be at least 1: leave it out to use all")
@@ -220,6 +227,7 @@ def _sample(options: argparse.Namespace) -> int:
         # Imported here so that `smcda data` and `--help` do not wait for them.
         import jax
 
+        from smcda.joining import joined
         from smcda.progress import choose_view
         from smcda.request import RunRequest
         from smcda.runner import execute
@@ -228,11 +236,16 @@ def _sample(options: argparse.Namespace) -> int:
         _choose_device(options.device)
         jax.config.update("jax_compilation_cache_dir", str(options.compilation_cache))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        settings = Settings(**{name: getattr(options, name) for name in Settings.__dataclass_fields__})
-        names = set(RunRequest.__dataclass_fields__) - {"settings"}
-        request = RunRequest(settings=settings, **{name: getattr(options, name) for name in names})
-        results = execute(request, choose_view(options.quiet), stop)
-    if not options.quiet:
+        with joined(options.hosts, stop, n_gpus) as hosts:
+            quiet = options.quiet or not hosts.is_first
+            with hosts.together():
+                _check_device(options.device)
+                chosen = {name: getattr(options, name) for name in Settings.__dataclass_fields__}
+                names = set(RunRequest.__dataclass_fields__) - {"settings"}
+                given = {name: getattr(options, name) for name in names}
+                request = RunRequest(settings=Settings(**chosen), **given)
+            results = execute(request, choose_view(quiet), stop, hosts)
+    if not quiet:
         print(
             f"test accuracy {results['test_accuracy']:.2f} %, test log-likelihood "
             f"{results['test_log_likelihood']:.4f}, {results['runtime_s']:.1f} s of sampling: {options.out}"
@@ -251,7 +264,7 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _choose_device(name: str) -> None:
-    """Make JAX use the device that was asked for, or say that it is not there."""
+    """Make JAX use the device that was asked for, once it looks for one."""
     import jax
 
     from smcda.settings import one_of
@@ -259,6 +272,12 @@ def _choose_device(name: str) -> None:
     one_of("device", name, ("auto", "cpu", "gpu"))
     if name == "cpu":
         jax.config.update("jax_platforms", "cpu")
+
+
+def _check_device(name: str) -> None:
+    """Say it if the device that was asked for is not there."""
+    import jax
+
     if name == "gpu" and jax.default_backend() != "gpu":
         raise BadInput(
             "device gpu is not there: install the extra (pip install 'smcda[cuda]') on a machine with an "

@@ -22,6 +22,14 @@ class SmcdaError(Exception):
         return " ".join(super().__str__().splitlines())
 
 
+class Relayed(SmcdaError):
+    """What another process of the same run failed by; without a message where that one tells the user."""
+
+    def __init__(self, exit_code: int, message: str = "") -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 class BadInput(SmcdaError):
     """A value, file or folder breaks a rule; the message names it, the rule and the remedy."""
 
@@ -38,3 +46,8 @@ class Stopped(SmcdaError):
     """A signal asked the run to stop, and starting it again goes on (EX_TEMPFAIL of sysexits.h)."""
 
     exit_code = 75
+
+
+def of_the_system(error: OSError) -> SmcdaError:
+    """A failure of the system, such as a full disk, in one line."""
+    return SmcdaError(f"{error.filename or 'file'}: {error.strerror or error}")

@@ -125,7 +125,12 @@ def _orbax() -> Iterator[tuple[Any, Any]]:
     log = logging.getLogger("absl")
     before, log.disabled = log.disabled, True
     try:
-        with orbax.Checkpointer(orbax.PyTreeCheckpointHandler()) as checkpointer:
+        # One process alone saves and reads, also where several run (`smcda.hosts`).
+        alone = orbax.options.MultiprocessingOptions(
+            primary_host=jax.process_index(), active_processes={jax.process_index()}
+        )
+        handler = orbax.PyTreeCheckpointHandler(multiprocessing_options=alone)
+        with orbax.Checkpointer(handler, multiprocessing_options=alone) as checkpointer:
             yield orbax, checkpointer
     finally:
         log.disabled = before

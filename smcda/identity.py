@@ -72,6 +72,9 @@ def _device() -> str:
     if device.platform == "cpu":
         # XLA cuts work by the threads it may use, and compiles for the instructions that are there.
         parts += [_processor(), f"{os.environ.get('NPROC', _available_cores())} threads"]
+    if jax.process_count() > 1:
+        # Sums over devices of several processes may be taken in another order.
+        parts.append(f"{jax.process_count()} processes")
     return ", ".join(" ".join(part.split()) for part in parts)
 
 

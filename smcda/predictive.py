@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Integer, Shaped
 
+from smcda.devices import to_host
 from smcda.target import Target
 
 N_BINS = 15
@@ -75,10 +76,8 @@ class Predictor:
         self, particles: Float[Array, "particle parameter"], log_weights: Float[Array, " particle"]
     ) -> Predictive:
         """Mix the particles' predictions under their weights."""
-        parts = self._predict(particles, log_weights, self._slices)
-        flat = (
-            np.asarray(part, np.float64).reshape(-1, part.shape[-1])[: self._n_examples] for part in parts
-        )
+        parts = to_host(self._predict(particles, log_weights, self._slices))
+        flat = (part.astype(np.float64).reshape(-1, part.shape[-1])[: self._n_examples] for part in parts)
         return Predictive(*flat)
 
 

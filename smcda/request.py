@@ -56,6 +56,9 @@ class RunRequest:
                 f"checkpoint_every is {self.checkpoint_every}, but must be a finite number of at least 0: "
                 "300 seconds is the default, 0 saves only when a signal stops the run"
             )
+
+    def check_folders(self) -> None:
+        """Check where results and checkpoints are to go; apart, because one process alone writes there."""
         check_folder("checkpoint_dir", self.checkpoints)
         check_output(self.out, self.overwrite)
 

@@ -52,7 +52,7 @@ def _cells(column: Any) -> list[str]:
 
 def peak_memory_mb() -> float:
     """Peak of the device's own memory, or of the process where the device is the CPU."""
-    statistics = jax.devices()[0].memory_stats()
+    statistics = jax.local_devices()[0].memory_stats()
     if statistics and "peak_bytes_in_use" in statistics:
         return statistics["peak_bytes_in_use"] / 2**20
     status = Path("/proc/self/status")

@@ -1,12 +1,14 @@
 """One run of a network on a dataset, from the data file to the result files.
 
 A run that was interrupted goes on from its newest checkpoint, and its result is the one that an
-undisturbed run would have had, bit for bit.
+undisturbed run would have had, bit for bit. Where several processes make one run, each goes through all of
+this; what one of them must do alone or decide for all is asked of `Hosts`.
 """
 
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,7 +16,9 @@ import jax.numpy as jnp
 
 from smcda.checkpoints import Checkpoints
 from smcda.datasets import Dataset, load
+from smcda.devices import to_host
 from smcda.errors import Diverged, SmcdaError, Stopped, notice
+from smcda.hosts import Hosts
 from smcda.identity import identity
 from smcda.journal import Journal
 from smcda.layout import choose_gradients
@@ -31,50 +35,61 @@ BLOCK_SECONDS = 1.0
 """How long the host waits before it looks again; the result does not depend on it."""
 
 
-def execute(request: RunRequest, view: ProgressView, stop: StopSignals | None = None) -> dict[str, Any]:
+def execute(
+    request: RunRequest, view: ProgressView, stop: StopSignals | None = None, hosts: Hosts | None = None
+) -> dict[str, Any]:
     """Run, evaluate, write the results and return what `metrics.json` holds.
 
-    `stop` notes signals that ask to stop; without it, this function notes them while it works.
+    `stop` notes signals that ask to stop; without it, this function notes them while it works. `hosts` are
+    the processes that make the run, if there are several.
     """
     with nullcontext(stop) if stop else StopSignals() as stop:
-        data = load(request.data)
-        request.settings.annealing(len(data.train_x))
-        return _Execution(request, data, view, stop).results()
+        hosts = hosts or Hosts(stop)
+        hosts.first(request.check_folders)
+        with hosts.together():
+            data = load(request.data)
+            request.settings.annealing(len(data.train_x))
+        return _Execution(request, data, view, hosts).results()
 
 
 class _Execution:
     """One process's part in a run: it begins or goes on, and it finishes or is stopped."""
 
-    def __init__(self, request: RunRequest, data: Dataset, view: ProgressView, stop: StopSignals) -> None:
-        self._request, self._data, self._view, self._stop = request, data, view, stop
+    def __init__(self, request: RunRequest, data: Dataset, view: ProgressView, hosts: Hosts) -> None:
+        self._request, self._data, self._view, self._hosts = request, data, view, hosts
         self._journal = Journal(request.settings.iterations)
+        self._saved_at: int | None = None
 
     def results(self) -> dict[str, Any]:
         """Go to the end and write the results, or raise `Stopped` with a checkpoint saved."""
-        request, stop, settings = self._request, self._stop, self._request.settings
+        request, hosts, settings = self._request, self._hosts, self._request.settings
         title = f"{self._data.name} {settings.scheme} {settings.kernel} seed {request.seed}"
         self._view.start(title, settings.iterations)
         try:
-            with stop.starting(self._view.close):
+            with hosts.starting(self._view.close):
                 self._prepare()
-            with (
-                locked(request.out / ".lock", f"making {request.out}", stop.check),
-                self._checkpoints.alone(stop.check),
-            ):
-                # Again, because another process may have finished it meanwhile.
-                check_output(request.out, request.overwrite)
-                remove_results(request.out)
+            with ExitStack() as claim:
+                hosts.first(lambda: self._claim(claim))
                 self._resume()
                 try:
                     self._iterate()
                 except Diverged:
-                    self._checkpoints.remove()  # going on from them could only end the same way
+                    hosts.first(self._checkpoints.remove)  # going on from them could only end the same way
                     raise
                 results = self._write()
-                self._checkpoints.remove()
+                hosts.first(self._checkpoints.remove)
         finally:
             self._view.close()
         return results
+
+    def _claim(self, claim: ExitStack) -> None:
+        """Lock the place and the checkpoints, and clear the place."""
+        request, check = self._request, self._hosts.check
+        claim.enter_context(locked(request.out / ".lock", f"making {request.out}", check))
+        claim.enter_context(self._checkpoints.alone(check))
+        # Again, because another process may have finished it meanwhile.
+        check_output(request.out, request.overwrite)
+        remove_results(request.out)
 
     def _prepare(self) -> None:
         """Build network, run, predictor and a place for checkpoints; compiling happens here."""
@@ -88,9 +103,13 @@ class _Execution:
         else:
             model = make_model(make_network())
         started = time.perf_counter()
-        compiled = choose_gradients(request.gradients, request.network, request.batch_norm)
+        with self._hosts.together():
+            compiled = choose_gradients(request.gradients, request.network, request.batch_norm)
         building_s = time.perf_counter() - started
         self._gradients = "xla" if compiled is None else "native"
+        asked = {name: value for name, value in asdict(request).items() if not isinstance(value, Path)}
+        asked |= {"gradients": self._gradients, "data_sha256": data.sha256, "versions": versions()}
+        self._hosts.must_share(**asked)
         self._run = run = Run(
             model.log_likelihood,
             model.prior,
@@ -117,13 +136,16 @@ class _Execution:
 
     def _resume(self) -> None:
         """Go on from the newest usable checkpoint, if there is one."""
-        found = self._checkpoints.restore(like=self._saved())
+        like = self._saved()
+        found = self._hosts.arrays_of_first(lambda: self._checkpoints.restore(like), like)
         if found is None:
             return
         self._run.restore(found["run"])
         self._journal.restore(found["journal"])
+        self._saved_at = self._run.iteration
         n_iterations, folder = self._request.settings.iterations, self._checkpoints.folder
-        notice(f"resuming at iteration {self._run.iteration} of {n_iterations} from {folder}")
+        said = f"resuming at iteration {self._saved_at} of {n_iterations} from {folder}"
+        self._hosts.first(lambda: notice(said))
 
     def _iterate(self) -> None:
         """Go to the end in blocks of about a second, evaluating and saving on the way."""
@@ -141,9 +163,11 @@ class _Execution:
             self._view.step(self._status())
             if run.is_finished:
                 break
-            if self._stop.received:
+            due = every > 0 and time.monotonic() - looked >= every
+            block, due = self._hosts.decided((block, due))
+            if self._hosts.stopped_by:
                 self._leave()
-            if every and time.monotonic() - looked >= every:
+            if due:
                 self._save()
                 looked = time.monotonic()
         if not self._journal.last:
@@ -162,17 +186,17 @@ class _Execution:
 
     def _save(self) -> None:
         """Save a checkpoint, unless this iteration has one."""
-        if self._checkpoints.saved_at == self._run.iteration:
+        if self._saved_at == self._run.iteration:
             return
-        before = self._checkpoints.seconds
-        self._checkpoints.save(self._run.iteration, self._saved())
+        before, iteration, arrays = self._checkpoints.seconds, self._run.iteration, self._saved()
+        self._saved_at = self._hosts.first(lambda: self._checkpoints.save(iteration, arrays))
         self._journal.seconds["checkpoint_s"] += self._checkpoints.seconds - before
 
     def _leave(self) -> None:
         """Save and stop, because a signal asked for it."""
         self._save()
-        iteration, kept = self._run.iteration, self._checkpoints.saved_at
-        what = f"stopped by {self._stop.received} at iteration {iteration}"
+        iteration, kept = self._run.iteration, self._saved_at
+        what = f"stopped by {self._hosts.stopped_by} at iteration {iteration}"
         if kept is None:
             raise SmcdaError(f"{what}, and no checkpoint could be saved: a new start begins afresh")
         raise Stopped(f"{what}, iteration {kept} is saved: start again to go on")
@@ -208,15 +232,18 @@ class _Execution:
             "settings": asdict(settings)
             | {"leapfrog_steps": settings.sweeps, "initial_batch": settings.first_batch},
         }
-        posterior = run.state if request.save_posterior else None
-        try:
-            write_results(request.out, results, trace | self._journal.columns(), posterior)
-        except OSError as error:
+        posterior = to_host(run.state) if request.save_posterior else None
+
+        def write() -> str | None:
+            try:
+                write_results(request.out, results, trace | self._journal.columns(), posterior)
+            except OSError as error:
+                return f"{error.filename} can't be written ({error.strerror})"
+            return None
+
+        if failure := self._hosts.first(write):
             self._save()
-            kept = self._checkpoints.saved_at
+            kept = self._saved_at
             saved = "nothing" if kept is None else f"iteration {kept} of {settings.iterations}"
-            raise SmcdaError(
-                f"{error.filename} can't be written ({error.strerror}); {saved} is saved: "
-                "mend that and start again"
-            ) from error
+            raise SmcdaError(f"{failure}; {saved} is saved: mend that and start again")
         return results

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
+from smcda.devices import meet, put, to_host
 from smcda.errors import BadInput, Diverged
 from smcda.kernels import KERNELS
 from smcda.layout import choose_layout
@@ -130,12 +131,13 @@ class Run:
         if placement is not None:
             of_state, of_trace = placed(placement), placement.everywhere
             shared = (key_init, self._key, first, self.batches, self._knobs, self._trace)
-            shared = jax.device_put(shared, placement.everywhere)
+            shared = put(shared, placement.everywhere)
             key_init, self._key, first, self.batches, self._knobs, self._trace = shared
         started = time.perf_counter()
         begin = partial(init, algorithm=self.algorithm, n_particles=settings.particles)
         start = jax.jit(begin, out_shardings=of_state)
         start = start.lower(key_init, first=first, batches=self.batches).compile()
+        meet()
         self.compile_s = time.perf_counter() - started
         self.state: SMCState = self._clocked(start, key_init, first=first, batches=self.batches)
         self._check_alive()
@@ -181,8 +183,8 @@ class Run:
         self._row_seconds[first:until] = before + (self.runtime_s - before) * images / images[-1]
 
     def saved(self) -> Saved:
-        """Where the run stands, as arrays of the host: nothing is copied on the device."""
-        state, trace = jax.tree.map(np.asarray, (self.state, self._trace))
+        """Where the run stands, as arrays of the host; of one process, nothing is copied on the device."""
+        state, trace = to_host((self.state, self._trace))
         return Saved(state, trace, self._row_seconds, np.asarray(self.runtime_s))
 
     def restore(self, saved: Saved) -> None:
@@ -194,8 +196,8 @@ class Run:
         if placement is None:
             self.state, self._trace = jax.tree.map(jnp.array, (saved.state, saved.trace))
         else:
-            self.state = jax.device_put(saved.state, placed(placement))
-            self._trace = jax.device_put(saved.trace, placement.everywhere)
+            self.state = put(saved.state, placed(placement))
+            self._trace = put(saved.trace, placement.everywhere)
         self._row_seconds = saved.row_seconds.copy()
         self.runtime_s = float(saved.runtime_s)
 

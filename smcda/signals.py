@@ -70,7 +70,7 @@ class StopSignals:
     def check(self) -> None:
         """Leave if a signal came while there is nothing to save."""
         if self.received is not None:
-            raise Stopped(f"stopped by {self.received} before the first iteration: start again")
+            raise Stopped(too_early(self.received))
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         del frame
@@ -85,6 +85,11 @@ class StopSignals:
         while number := os.read(reader, 1):
             if number[0] in SIGNALS and self._farewell is not None:
                 self._farewell()
-                notice(f"stopped by {signal.Signals(number[0]).name} before the first iteration: start again")
+                notice(too_early(signal.Signals(number[0]).name))
                 os._exit(Stopped.exit_code)
         os.close(reader)
+
+
+def too_early(name: str) -> str:
+    """What to say when there was nothing to save yet."""
+    return f"stopped by {name} before the first iteration: start again"

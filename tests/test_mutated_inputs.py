@@ -160,6 +160,7 @@ def test_names_of_files_never_make_a_traceback(tmp_path_factory, text, option):
     paths = {"data": place / "data", "out": place / "out", option: place / text}
     request = must_be_valid_or_refused(lambda: RunRequest(network="lenet5", **paths))
     if request is not None:
+        must_be_valid_or_refused(request.check_folders)
         must_be_valid_or_refused(lambda: datasets.load(request.data))
     assert list(place.iterdir()) == []
 

@@ -7,10 +7,12 @@ Starts the cluster by itself, as root, and takes minutes, so it runs only when a
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -198,3 +200,68 @@ def test_a_requeued_job_goes_on_from_its_checkpoint(rough):
     assert (job["JobId"], job["JobState"], job["Restarts"]) == (done["1"], "COMPLETED", "1")
     assert "resuming at iteration" in (logs / "seed-1.log").read_text()
     assert metrics(rough, 1)["resumed"] == 1
+
+
+RUN = [Path(sys.executable).with_name("smcda"), "run", "--network", "lenet5", "--kernel", "hmc", "--seed", 3]
+RUN += ["--scheme", "constant", "--particles", 8, "--step-size", 0.02, "--batch-size", 9, "--device", "cpu"]
+
+
+@pytest.fixture
+def submit(cluster, cache, tmp_path):
+    """Submit a script as a job of two tasks, with `$run` for a run; returns its number and its log."""
+    data = tmp_path / "small.npz"
+    subprocess.run([RUN[0], "data", "mnist", "--bundled", "--train", "60", "--test", "30", "--out", data])
+    run = shlex.join(map(str, [*RUN, "--data", data, "--compilation-cache", cache]))
+
+    def submit(text):
+        log = tmp_path / "log"
+        script = f'#!/bin/sh\ncd {tmp_path}\nrun="{run}"\n{text}\n'
+        command = ["sbatch", "--parsable", "--ntasks=2", "--mem=4000", f"--output={log}"]
+        said = subprocess.run(command, input=script, text=True, capture_output=True, check=True)
+        return said.stdout.strip(), log
+
+    return submit
+
+
+def wait_for(text, log, seconds=300):
+    deadline = time.monotonic() + seconds
+    while not (log.exists() and text in log.read_text()):
+        assert time.monotonic() < deadline, log.read_text() if log.exists() else "nothing was written"
+        time.sleep(0.2)
+    return log.read_text()
+
+
+def test_srun_makes_one_run_of_two_tasks_and_only_when_asked(submit, tmp_path):
+    _, log = submit(
+        "$run --iterations 6 --out one; echo one $?\n"
+        "srun -n 2 $run --iterations 6 --hosts 2 --out two; echo two $?\n"
+        "srun -n 2 $run --iterations 6 --hosts 2 --out two; echo again $?\n"
+        "$run --iterations 6 --hosts 2 --out no_step; echo no step $?\n"
+        "srun -n 2 $run --iterations 6 --hosts 3 --out three; echo three $?\n"
+    )
+    said = wait_for("\nthree ", log)
+    for line in ("one 0", "two 0", "again 2", "no step 2", "three 2"):
+        assert f"\n{line}\n" in said, said
+    assert said.count("already holds a finished run") == 1
+    assert said.count("was not started as one of several") == 1
+    assert said.count("hosts is 3, but SLURM_NTASKS is 2") == 1
+    columns = ["resampled", "unique_ancestors", "batch_size"]
+    one, two = (pd.read_csv(tmp_path / name / "trace.csv") for name in ("one", "two"))
+    pd.testing.assert_frame_equal(one[columns], two[columns])
+    found = [json.loads((tmp_path / name / "metrics.json").read_text()) for name in ("one", "two")]
+    assert [metrics["devices"] for metrics in found] == [1, 2]
+    assert found[0]["test_accuracy"] == found[1]["test_accuracy"]
+
+
+def test_a_step_of_two_tasks_that_is_told_to_stop_goes_on_when_started_again(submit, tmp_path):
+    script = "srun -n 2 $run --iterations 400 --hosts 2 --out two; echo ended $?"
+    job, log = submit(script)
+    wait_for("\niteration ", log)
+    subprocess.run(["scancel", "--signal=TERM", job], check=True)
+    said = wait_for("\nended ", log)
+    assert "\nended 75\n" in said
+    assert said.count("stopped by SIGTERM at iteration") == 1
+    _, log = submit(script)
+    said = wait_for("\nended 0\n", log)
+    assert said.count("resuming at iteration") == 1
+    assert json.loads((tmp_path / "two" / "metrics.json").read_text())["resumed"] == 1
