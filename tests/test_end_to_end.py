@@ -14,13 +14,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from cost_model import gradient_evaluations
+from project_copy import copy_project
+from study import resolve
 
 pytestmark = pytest.mark.end_to_end
 
 ROOT = Path(__file__).parents[1]
-sys.path.append(str(ROOT / "workflow"))
-from cost_model import gradient_evaluations  # noqa: E402
-from study import resolve  # noqa: E402
 
 SNAKEMAKE = Path(sys.executable).with_name("snakemake")
 FIGURES = {"schedules", "beta_traces", "cost", "learning_curves", "degeneracy", "reliability"}
@@ -44,10 +44,7 @@ def planned(folder, *more):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """A project of its own, built whole."""
-    folder = tmp_path_factory.mktemp("end-to-end")
-    for name in ("Snakefile", "config.yaml", "workflow", "profiles", "paper", "smcda"):
-        source = ROOT / name
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
+    folder = copy_project(tmp_path_factory.mktemp("end-to-end"))
     result = snakemake(folder)
     assert result.returncode == 0, result.stdout + result.stderr
     return folder

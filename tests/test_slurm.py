@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from project_copy import copy_project
 from slurm_cluster import missing_commands, one_node_slurm
 
 ROOT = Path(__file__).parents[1]
@@ -40,11 +40,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     """A project of its own."""
-    folder = tmp_path_factory.mktemp("slurm")
-    for name in ("Snakefile", "config.yaml", "workflow", "profiles", "paper", "smcda"):
-        source = ROOT / name
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
-    return folder
+    return copy_project(tmp_path_factory.mktemp("slurm"))
 
 
 @pytest.fixture(scope="module")
