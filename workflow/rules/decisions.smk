@@ -25,7 +25,7 @@ rule variant:
     message:
         "Trying {wildcards.variant}: {wildcards.dataset}, {wildcards.kernel}, seed {wildcards.seed}"
     shell:
-        "python {WORKFLOW}/scripts/variants.py --variant {wildcards.variant} --data {input.data}"
+        "python workflow/scripts/variants.py --variant {wildcards.variant} --data {input.data}"
         " --network {params.network} --kernel {wildcards.kernel} --seed {wildcards.seed}"
         " --particles {params.particles} --iterations {params.iterations} --threads {threads}"
         " --out {output} 2> {log}"

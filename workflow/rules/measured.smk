@@ -114,5 +114,5 @@ rule verify:
     message:
         "Holding {input.summary} against the published table"
     shell:
-        "python {WORKFLOW}/scripts/verify.py {input.summary} --published {input.published}"
+        "python workflow/scripts/verify.py {input.summary} --published {input.published}"
         " --csv {params.report} | tee {log}"
