@@ -49,6 +49,8 @@ def execute(
         with hosts.together():
             data = load(request.data)
             request.settings.annealing(len(data.train_x))
+        asked = {name: value for name, value in asdict(request).items() if not isinstance(value, Path)}
+        hosts.must_share(**asked, data_sha256=data.sha256, versions=versions())
         return _Execution(request, data, view, hosts).results()
 
 
@@ -107,9 +109,7 @@ class _Execution:
             compiled = choose_gradients(request.gradients, request.network, request.batch_norm)
         building_s = time.perf_counter() - started
         self._gradients = "xla" if compiled is None else "native"
-        asked = {name: value for name, value in asdict(request).items() if not isinstance(value, Path)}
-        asked |= {"gradients": self._gradients, "data_sha256": data.sha256, "versions": versions()}
-        self._hosts.must_share(**asked)
+        self._hosts.must_share(gradients=self._gradients)
         self._run = run = Run(
             model.log_likelihood,
             model.prior,
