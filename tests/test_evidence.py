@@ -1,6 +1,7 @@
 """What is kept of a study: its tables from made-up runs, and the experiments' own sampler."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import pytest
 from cells import read_cells
 from decisions import as_latex
 from evidence import PUBLISHED, decisions_table, expected_runs, runs_table, traces_table
+from measured_numbers import measured_numbers
 from summary import METRICS, RUN_COLUMNS, summarise
 from variants import VARIANTS, sample_by_hand
 
@@ -119,6 +121,24 @@ def test_command_writes_tables_and_refuses_an_empty_study(study, tmp_path):
     done = subprocess.run([sys.executable, SCRIPT, empty], check=False, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1 and "no finished run" in done.stderr
+
+
+@pytest.mark.parametrize("with_decisions", [True, False])
+def test_every_measured_number_of_the_text_is_defined(study, tmp_path, with_decisions):
+    into = tmp_path / "measured"
+    command = [sys.executable, SCRIPT, study, "--into", into, "--commit", "abc"]
+    subprocess.run(command, check=True, capture_output=True)
+    decisions = into / "decisions.csv" if with_decisions else None
+    files = (into / "runs.csv", into / "summary.csv", decisions)
+    numbers = measured_numbers(*files, read_cells(PUBLISHED))
+    text = (PUBLISHED.parents[2] / "paper" / "main.tex").read_text()
+    used = {key for key in re.findall(r"\\val\{([^}#]+)\}", text) if key.startswith("measured/")}
+    assert len(used) > 15
+    assert used - set(numbers) == set()
+    assert numbers["measured/verify/test_accuracy"] == "in none of the 2 cells that were run"
+    assert numbers["measured/verify/full_batch / constant, seconds"] == "it holds (in 1 of 1)"
+    found = numbers["measured/decision/mnist/default/ld/test_accuracy"]
+    assert found == (r"\ensuremath{92.00}" if with_decisions else "n/a")
 
 
 @pytest.mark.parametrize("minibatch", ["gradient", "particle"])
