@@ -38,7 +38,7 @@ def test_every_damage_to_the_bytes_is_noticed_and_named(tmp_path):
     datasets.save(path, datasets.load(write_npz(tmp_path / "own.npz")))
     whole = path.read_bytes()
     untouched = datasets.load(path).sha256
-    for at in RNG.integers(0, len(whole), 150):
+    for at in np.random.default_rng(8).integers(0, len(whole), 150):
         path.write_bytes(whole[:at])
         refused(path, call=lambda: datasets.load(path))
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
