@@ -160,3 +160,14 @@ def test_variants_differ_from_the_default_in_one_thing():
     for name, variant in VARIANTS.items():
         changes = (variant.settings != default.settings, variant.model, variant.minibatch != "iteration")
         assert sum(map(bool, changes)) == (name != "default"), name
+
+
+def test_a_variant_without_data_is_refused_in_one_line(tmp_path):
+    options = {"variant": "default", "data": tmp_path / "none.npz", "network": "lenet5", "kernel": "ld"}
+    options |= {"seed": 0, "out": tmp_path / "out.json"}
+    command = [sys.executable, SCRIPT.with_name("variants.py")]
+    command += [str(part) for name, value in options.items() for part in (f"--{name}", value)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and "none.npz" in done.stderr
+    assert not (tmp_path / "out.json").exists()

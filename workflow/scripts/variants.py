@@ -11,6 +11,7 @@ users need it for something else.
 import argparse
 import json
 import os
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,9 +78,13 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["NPROC"] = str(options.threads)  # XLA reads it when it starts
 
+    from smcda.errors import SmcdaError
     from smcda.files import write_text
 
-    result = execute(options)
+    try:
+        result = execute(options)
+    except SmcdaError as error:
+        sys.exit(f"variants: {error}")
     write_text(options.out, json.dumps(result, indent=2) + "\n")
 
 
