@@ -8,6 +8,7 @@ import sys
 from typing import NamedTuple
 
 import jax
+from jaxtyping import Array, UInt8
 
 from smcda import native
 from smcda.devices import Placement, choose_devices
@@ -50,22 +51,26 @@ def choose_layout(settings: Settings, n_parameters: int) -> Layout:
     return whole._replace(particle_chunk=settings.particle_chunk or particle_chunk)
 
 
-def choose_gradients(asked: str, network: str, batch_norm: bool) -> native.Native | None:
+def choose_gradients(
+    asked: str, network: str, reference: UInt8[Array, "reference 28 28"] | None = None
+) -> native.Native | None:
     """Native code on a CPU where there is some for the network, else None: XLA's own gradients.
+
+    `reference` images come with batch normalisation (`native.load`).
 
     ``auto`` goes on without a compiler, and says so; ``native`` does not.
     """
     why_not = None
     if jax.default_backend() != "cpu":
         why_not = "run on a CPU only"
-    elif batch_norm or network not in native.NETWORKS:
-        why_not = f"are there for {', '.join(native.NETWORKS)} without batch_norm only"
+    elif network not in native.NETWORKS:
+        why_not = f"are there for {', '.join(native.NETWORKS)} only"
     if asked == "native" and why_not:
         raise BadInput(f"gradients native {why_not}: choose --gradients xla")
     if asked == "xla" or why_not:
         return None
     try:
-        return native.load(network)
+        return native.load(network, reference)
     except native.NotBuilt as error:
         if asked == "native":
             raise

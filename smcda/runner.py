@@ -97,6 +97,7 @@ class _Execution:
         """Build network, run, predictor and a place for checkpoints; compiling happens here."""
         request, data = self._request, self._data
         settings, make_network = request.settings, NETWORKS[request.network]
+        reference = None
         if request.batch_norm:
             reference = jnp.asarray(data.train_x[: settings.batch_size])
             model = make_model(make_network(batch_norm=True), reference)
@@ -106,7 +107,7 @@ class _Execution:
             model = make_model(make_network())
         started = time.perf_counter()
         with self._hosts.together():
-            compiled = choose_gradients(request.gradients, request.network, request.batch_norm)
+            compiled = choose_gradients(request.gradients, request.network, reference)
         building_s = time.perf_counter() - started
         self._gradients = "xla" if compiled is None else "native"
         self._hosts.must_share(gradients=self._gradients)

@@ -8,49 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from plain_sums import IMAGES, LABELS, assert_gradients_equal, in_order, plain_sums, window
 
 from smcda import native
 from smcda.bench.obvious import PLAIN
 from smcda.errors import BadInput
 from smcda.layout import choose_gradients
-from smcda.minibatches import Window, stored
 from smcda.networks import NETWORKS, make_model
 from smcda.priors import flatten
 from smcda.target import draw_prior, likelihood_sums, make_target
 
-RNG = np.random.default_rng(11)
-IMAGES = RNG.integers(0, 256, (90, 28, 28), dtype=np.uint8)
-LABELS = RNG.integers(0, 10, 90, dtype=np.uint8)
 N_PARTICLES = 3
-
-
-def window(start, split, stop):
-    return Window(*(jnp.asarray(bound, jnp.int32) for bound in (start, split, stop)), jnp.float32(1))
-
-
-def in_order(images, labels):
-    return stored(images, labels, seed=None, overhang=1)
-
-
-def plain_sums(network, target, particles, images, labels):
-    """Value and gradient of each particle, by Flax's own convolutions and JAX's own derivatives."""
-    pixels = jnp.asarray(images[..., None] / 255, jnp.float32)
-
-    def log_likelihood(flat):
-        logits = PLAIN[network]().apply({"params": target.unravel(flat)}, pixels)
-        return jnp.sum(jax.nn.log_softmax(logits)[np.arange(len(labels)), labels])
-
-    return jax.jit(jax.vmap(jax.value_and_grad(log_likelihood)))(particles)
-
-
-def assert_gradients_equal(target, found, expected):
-    """Layer by layer, relative to the layer's largest number."""
-    for ours, plain in zip(found, expected, strict=True):
-        pairs = zip(
-            jax.tree.leaves(target.unravel(ours)), jax.tree.leaves(target.unravel(plain)), strict=True
-        )
-        for a, b in pairs:
-            np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-5 * np.abs(b).max())
 
 
 @pytest.fixture(scope="module", params=native.NETWORKS)
@@ -76,7 +44,9 @@ def test_sums_equal_those_of_a_plain_network(case, bounds):
             assert not np.any(sums.value[part])
             assert not np.any(sums.gradient[part])
         else:
-            value, gradient = plain_sums(network, target, particles, IMAGES[begin:end], LABELS[begin:end])
+            value, gradient = plain_sums(
+                PLAIN[network](), target, particles, IMAGES[begin:end], LABELS[begin:end]
+            )
             np.testing.assert_allclose(sums.value[part], value, rtol=1e-5)
             assert_gradients_equal(target, sums.gradient[part], gradient)
 
@@ -93,7 +63,7 @@ def test_a_saturated_network_has_the_same_sums(case):
     # Weights so large that most units sit where tanh is 1 to the last digit.
     network, compiled, target, particles = case
     sums = jax.jit(compiled.window_sums)(20 * particles, in_order(IMAGES, LABELS), window(0, 0, 30))
-    value, gradient = plain_sums(network, target, 20 * particles, IMAGES[:30], LABELS[:30])
+    value, gradient = plain_sums(PLAIN[network](), target, 20 * particles, IMAGES[:30], LABELS[:30])
     np.testing.assert_allclose(sums.value[1], value, rtol=1e-4)
     assert np.isfinite(gradient).all()
     np.testing.assert_allclose(sums.gradient[1], gradient, atol=1e-3 * np.abs(gradient).max())
@@ -159,19 +129,19 @@ def test_sums_are_the_same_bits_on_any_number_of_threads(cache):
 def test_without_a_compiler_xla_takes_over_and_says_so(monkeypatch, capsys):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
-    assert choose_gradients("auto", "lenet5", batch_norm=False) is None
+    assert choose_gradients("auto", "lenet5") is None
     assert "no C++ compiler" in capsys.readouterr().err
     with pytest.raises(native.NotBuilt, match="no C\\+\\+ compiler"):
-        choose_gradients("native", "lenet5", batch_norm=False)
+        choose_gradients("native", "lenet5")
 
 
 def test_a_compiler_that_fails_is_named(monkeypatch, capsys):
     monkeypatch.setenv("CXX", "false")
-    assert choose_gradients("auto", "lenet5", batch_norm=False) is None
+    assert choose_gradients("auto", "lenet5") is None
     assert "false failed" in capsys.readouterr().err
 
 
 def test_native_gradients_are_refused_where_there_are_none():
-    with pytest.raises(BadInput, match="without batch_norm only: choose --gradients xla"):
-        choose_gradients("native", "fashion_cnn", batch_norm=True)
-    assert choose_gradients("auto", "fashion_cnn", batch_norm=True) is None
+    with pytest.raises(BadInput, match="lenet5, fashion_cnn only: choose --gradients xla"):
+        choose_gradients("native", "perceptron")
+    assert choose_gradients("auto", "perceptron") is None

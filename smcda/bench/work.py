@@ -68,7 +68,7 @@ class Subject:
         """Start the run, which compiles it."""
         data = images(n_images, network)
         model = make_model(NETWORKS[network]())
-        compiled = choose_gradients(gradients, network, batch_norm=False)
+        compiled = choose_gradients(gradients, network)
         x, y = data.train_x, data.train_y
         window_sums = compiled and compiled.window_sums
         self.run = Run(model.log_likelihood, model.prior, x, y, settings, window_sums=window_sums)

@@ -5,8 +5,8 @@ an elementwise loop, and reaches a seventh of what the machine's matrix product 
 arithmetic is a few hundred lines of C++: a group of images at a time (one a vector lane) goes forward and
 backward through one particle's network without leaving the cache, and the sums over a window of images are
 one call that XLA makes. The machine's own compiler builds it, once; the library is kept beside XLA's
-compiled programs. Without a compiler, with batch normalisation, for other networks and on a GPU, XLA's own
-gradients are used; the two are equal to rounding.
+compiled programs. Without a compiler, for other networks and on a GPU, XLA's own gradients are used; the
+two are equal to rounding.
 """
 
 import ctypes
@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, UInt8
 
 from smcda.errors import SmcdaError
@@ -32,6 +33,9 @@ from smcda.target import LikelihoodSums, WindowSums
 
 NETWORKS = ("lenet5", "fashion_cnn")
 """Networks that there is native code for."""
+
+NORMALISED = "fashion_cnn_normalised"
+"""The one that has batch normalisation as an option, with it."""
 
 _SOURCES = Path(__file__).parent
 # No errno and no floating-point traps to keep intact; NaN and infinity stay what they are.
@@ -56,10 +60,17 @@ class Native(NamedTuple):
     library: str
 
 
-def load(network: str) -> Native:
-    """The functions of one of `NETWORKS`; builds and loads the code where need be."""
+def load(network: str, reference: UInt8[Array, "reference 28 28"] | None = None) -> Native:
+    """The functions of one of `NETWORKS`; builds and loads the code where need be.
+
+    With `reference` images there is batch normalisation: over minibatches of as many images as these, and
+    by the statistics of these themselves in the logits.
+    """
     library = _library()
     _register(library)
+    code = network if reference is None else NORMALISED
+    options = {} if reference is None else {"images_each": np.int64(len(reference))}
+    beside = () if reference is None else (reference,)
 
     def window_sums(
         particles: Float[Array, "particle parameter"], batches: Batches, window: Window
@@ -67,16 +78,14 @@ def load(network: str) -> Native:
         n_particles, n_parameters = particles.shape
         shapes = ((2, n_particles), (2, n_particles, n_parameters))
         bounds = jnp.stack([window.start, window.split, window.stop])
-        sums = jax.ffi.ffi_call(
-            _target(network, "sums"), [jax.ShapeDtypeStruct(s, jnp.float32) for s in shapes]
-        )
-        return LikelihoodSums(*sums(particles, batches.x, batches.y, bounds))
+        sums = jax.ffi.ffi_call(_target(code, "sums"), [jax.ShapeDtypeStruct(s, jnp.float32) for s in shapes])
+        return LikelihoodSums(*sums(particles, batches.x, batches.y, bounds, **options))
 
     def logits(
         particles: Float[Array, "particle parameter"], images: UInt8[Array, "image 28 28"]
     ) -> Float[Array, "particle image 10"]:
         shape = jax.ShapeDtypeStruct((len(particles), len(images), 10), jnp.float32)
-        return jax.ffi.ffi_call(_target(network, "logits"), shape)(particles, images)
+        return jax.ffi.ffi_call(_target(code, "logits"), shape)(particles, images, *beside)
 
     return Native(window_sums, logits, library.name)
 
@@ -91,7 +100,7 @@ def _register(library: Path) -> None:
         loaded = ctypes.CDLL(str(library))
     except OSError as error:
         raise NotBuilt(f"the compiled gradients can't be loaded: {error}") from None
-    for network in NETWORKS:
+    for network in (*NETWORKS, NORMALISED):
         for function in ("sums", "logits"):
             symbol = getattr(loaded, f"{network}_{function}")
             jax.ffi.register_ffi_target(_target(network, function), jax.ffi.pycapsule(symbol), platform="cpu")

@@ -43,7 +43,7 @@ struct MaximumThenTanh {
 template <int In, int Out, int K, int Pad, int Size, typename Pooling, int NextPad, bool Inner>
 struct ConvPool {
   static constexpr int kWide = Size + 2 * Pad, kOut = kWide - K + 1, kPooled = kOut / 2;
-  static constexpr int kChannels = Out, kPooledWide = kPooled + 2 * NextPad;
+  static constexpr int kChannels = Out, kNextPad = NextPad, kPooledWide = kPooled + 2 * NextPad;
   static constexpr int kTaps = K * K, kWeights = kTaps * In * Out, kParameters = Out + kWeights;
   // Zeros beside each row of the gradient, so that the input's gradient needs no special case in x.
   static constexpr int kBeside = Inner ? K - 1 - Pad : 0, kRow = kOut + 2 * kBeside;
@@ -77,13 +77,8 @@ struct ConvPool {
     }
   }
 
-  // `input` is padded: [In][kWide][kWide].
   void forward(const Vec* input) {
-    for (int y = 0; y < kOut; ++y)
-      product<Out, kOut>(
-          Left{kernel, 1, Out}, reinterpret_cast<const float*>(input + y * kWide), offsets, kTaps * In,
-          [&](int out, int) { return spread(bias[out]); },
-          [&](int out, int x, Vec sum) { kept[(out * kOut + y) * kOut + x] = Pooling::activate(sum); });
+    convolve(input);
     for (int out = 0; out < Out; ++out)
       for (int y = 0; y < kPooled; ++y)
         for (int x = 0; x < kPooled; ++x) {
@@ -91,6 +86,15 @@ struct ConvPool {
           *at(pooled, kPooledWide, NextPad, out, y, x) =
               Pooling::pool(tile[0], tile[1], tile[kOut], tile[kOut + 1]);
         }
+  }
+
+  // `input` is padded: [In][kWide][kWide].
+  void convolve(const Vec* input) {
+    for (int y = 0; y < kOut; ++y)
+      product<Out, kOut>(
+          Left{kernel, 1, Out}, reinterpret_cast<const float*>(input + y * kWide), offsets, kTaps * In,
+          [&](int out, int) { return spread(bias[out]); },
+          [&](int out, int x, Vec sum) { kept[(out * kOut + y) * kOut + x] = Pooling::activate(sum); });
   }
 
   // From the gradient of the pooled maps, [Out][kPooled][kPooled], to that of the convolution's output.

@@ -103,8 +103,8 @@ struct Classifier {
     head.load(parameters + First::kParameters + Second::kParameters);
   }
 
-  // Up to the dense layers, for at most kLanes images.
-  void convolve(const uint8_t* images, int n_images) {
+  // At most kLanes images, a lane each; the other lanes keep what they had.
+  void take(const uint8_t* images, int n_images) {
     constexpr int border = (First::kWide - kSide) / 2;
     for (int y = 0; y < kSide; ++y)
       for (int x = 0; x < kSide; ++x) {
@@ -112,18 +112,31 @@ struct Classifier {
         for (int lane = 0; lane < n_images; ++lane)
           pixel[lane] = brightness[images[(lane * kSide + y) * kSide + x]];
       }
-    first.forward(pixels);
-    second.forward(first.pooled);
-    // Flax flattens [y][x][channel].
+  }
+
+  // From the last pooling to the dense layers. Flax flattens [y][x][channel].
+  void flatten() {
     for (int place = 0; place < kMap * kMap; ++place)
       for (int channel = 0; channel < kChannels; ++channel)
         head.layer.input()[(place * kChannels + channel) * head.layer.kHeld] =
             second.pooled[channel * kMap * kMap + place];
   }
 
+  // Up to the dense layers, for at most kLanes images.
+  void convolve(const uint8_t* images, int n_images) {
+    take(images, n_images);
+    first.forward(pixels);
+    second.forward(first.pooled);
+    flatten();
+  }
+
   // Logits of at most kLanes images, [image][kClasses].
   void logits(const uint8_t* images, int n_images, float* output) {
     convolve(images, n_images);
+    write_logits(n_images, output);
+  }
+
+  void write_logits(int n_images, float* output) {
     const Vec* rows = head.forward();
     for (int image = 0; image < n_images; ++image)
       for (int c = 0; c < kClasses; ++c) output[image * kClasses + c] = rows[c][image];
@@ -132,15 +145,20 @@ struct Classifier {
   // Log-likelihood of at most kLanes images; its gradient is added to the sums kept in the layers.
   double pass(const uint8_t* images, const uint8_t* labels, int n_images) {
     convolve(images, n_images);
-    const double value = head.pass(labels, n_images, [&](int unit, Vec slope) {
-      slopes[unit % kChannels * kMap * kMap + unit / kChannels] = slope;
-    });
+    const double value = pass_head(labels, n_images, slopes);
     second.back_through_pooling(slopes);
     second.sum_weight_gradient(first.pooled);
     second.back_to_input(inner_slopes);
     first.back_through_pooling(inner_slopes);
     first.sum_weight_gradient(pixels);
     return value;
+  }
+
+  // The dense layers' part of it; `slopes` are those of the last pooling, [kChannels][kMap][kMap].
+  double pass_head(const uint8_t* labels, int n_images, Vec* slopes) {
+    return head.pass(labels, n_images, [&](int unit, Vec slope) {
+      slopes[unit % kChannels * kMap * kMap + unit / kChannels] = slope;
+    });
   }
 
   // Adds the sums to a flat gradient and sets them to zero.

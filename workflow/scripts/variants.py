@@ -91,6 +91,7 @@ def main() -> None:
 def execute(options: argparse.Namespace) -> dict[str, Any]:
     """Sample and evaluate one variant."""
     import jax
+    import jax.numpy as jnp
 
     from smcda import native
     from smcda.datasets import load
@@ -102,12 +103,14 @@ def execute(options: argparse.Namespace) -> dict[str, Any]:
     variant = VARIANTS[options.variant]
     data = load(options.data)
     chosen = {"particles": options.particles, "iterations": options.iterations} | variant.settings
+    reference = None
     if variant.model == "batch_norm":
+        reference = jnp.asarray(data.train_x[:500])
         chosen["micro_batch"] = 500  # the statistics are the minibatch's own, so it must not be cut
     settings = Settings("constant", options.kernel, **chosen)
     model = changed_model(variant.model, options.network, data)
-    same_network = variant.model in (None, "flat_prior")
-    compiled = native.load(options.network) if same_network else None
+    same_code = variant.model in (None, "flat_prior", "batch_norm")
+    compiled = native.load(options.network, reference) if same_code else None
     run = Run(
         model.log_likelihood,
         model.prior,
