@@ -83,20 +83,24 @@ def test_sums_are_those_of_xla(compiled, by_xla, target, particles, bounds, n_pa
         assert_gradients_equal(target, sums.gradient[part], expected)
 
 
-def test_a_background_that_is_the_same_all_over_loses_no_digits(target, particles):
+def test_a_background_that_is_the_same_all_over_costs_no_digits(target):
     # Photographs with black around them: their sums are of many equal numbers. In double precision by Flax.
     data = load(BUNDLED / "fashion_mnist.npz")
-    images, labels = data.train_x[:200], data.train_y[:200]
+    images, labels, particles = (
+        data.train_x[:500],
+        data.train_y[:500],
+        draw_prior(jax.random.key(0), target, 8),
+    )
     compiled = native.load("fashion_cnn", jnp.asarray(images))
-    sums = jax.jit(compiled.window_sums)(particles, in_order(images, labels), window(0, 0, 200))
+    sums = jax.jit(compiled.window_sums)(particles, in_order(images, labels), window(0, 0, 500))
     with jax.enable_x64(True):
         exactly = target._replace(unravel=lambda flat: jax.tree.map(jnp.float64, target.unravel(flat)))
         value, gradient = plain_sums(PLAIN, exactly, jnp.asarray(particles, jnp.float64), images, labels)
     np.testing.assert_allclose(sums.value[1], value, rtol=1e-6)
-    ours, exact = (jax.vmap(target.unravel)(g) for g in (sums.gradient[1], gradient))
-    for layer in ("conv2", "dense1", "dense2"):  # in the first, equal maxima may be told apart by rounding
-        kernel = np.asarray(exact[layer]["kernel"])
-        np.testing.assert_allclose(ours[layer]["kernel"], kernel, rtol=0, atol=3e-5 * np.abs(kernel).max())
+    ours, exact = (jax.vmap(target.unravel)(np.float32(g)) for g in (sums.gradient[1], gradient))
+    for layer, most in (("conv2", 2e-5), ("dense1", 2e-6), ("dense2", 2e-6)):
+        errors = np.abs(ours[layer]["kernel"] - exact[layer]["kernel"])
+        assert errors.max() < most * np.abs(exact[layer]["kernel"]).max(), layer
 
 
 def test_logits_use_the_statistics_of_the_reference(compiled, model, target, particles):
