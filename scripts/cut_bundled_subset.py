@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int, UInt8
 
-from smcda import datasets
+from smcda import datasets, sources
 from smcda.errors import SmcdaError
 
 PER_CLASS = {"train": 200, "test": 100}
@@ -43,12 +43,12 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--mirror", type=Path, required=True, help="folder with <dataset>/*.gz")
-    parser.add_argument("--out", type=Path, default=datasets.BUNDLED, help="folder to write to")
+    parser.add_argument("--out", type=Path, default=sources.BUNDLED, help="folder to write to")
     arguments = parser.parse_args()
     try:
-        for name in datasets.DATASETS:
+        for name in sources.DATASETS:
             path = arguments.out / f"{name}.npz"
-            datasets.save(path, cut(datasets.read_mirror(name, arguments.mirror)))
+            datasets.save(path, cut(sources.read_mirror(name, arguments.mirror)))
             print(f"{path}: {path.stat().st_size:,} bytes, sha256 {datasets.load(path).sha256}")
     except SmcdaError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -196,7 +196,7 @@ def _add_cache(group: argparse._ActionsContainer) -> None:
 
 
 def _data(options: argparse.Namespace) -> int:
-    from smcda.datasets import prepare
+    from smcda.sources import prepare
 
     prepare(
         options.dataset,

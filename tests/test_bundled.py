@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from made_up_images import ROOT
 
-from smcda import datasets
+from smcda import datasets, sources
 
 FULL = ROOT.parent / "shared" / "data"
 needs_full_data = pytest.mark.skipif(not FULL.is_dir(), reason="the full data are not on this machine")
@@ -17,7 +17,7 @@ needs_full_data = pytest.mark.skipif(not FULL.is_dir(), reason="the full data ar
 @pytest.mark.parametrize("name", ["mnist", "fashion_mnist"])
 def test_the_bundled_subset_is_balanced_and_of_the_promised_size(name, tmp_path):
     out = tmp_path / "deep" / "subset.npz"
-    datasets.prepare(name, out, bundled=True)
+    sources.prepare(name, out, bundled=True)
     subset = datasets.load(out)
     assert subset.name == name
     assert subset.train_x.shape == (2000, 28, 28)
@@ -31,7 +31,7 @@ def test_the_bundled_subset_is_balanced_and_of_the_promised_size(name, tmp_path)
     ("name", "first_labels"), [("mnist", [5, 0, 4, 1, 9]), ("fashion_mnist", [9, 0, 0, 3, 0])]
 )
 def test_the_bundled_subset_keeps_the_order_of_the_idx_files(name, first_labels):
-    subset = datasets.load(datasets.BUNDLED / f"{name}.npz")
+    subset = datasets.load(sources.BUNDLED / f"{name}.npz")
     assert subset.train_y[:5].tolist() == first_labels
 
 
@@ -44,13 +44,13 @@ def test_the_bundled_subset_keeps_the_order_of_the_idx_files(name, first_labels)
 def test_the_full_data_are_complete_and_the_subset_is_the_first_of_each_class(
     name, first_label, ones, tmp_path
 ):
-    datasets.prepare(name, tmp_path / "full.npz", mirror=FULL)
+    sources.prepare(name, tmp_path / "full.npz", mirror=FULL)
     full = datasets.load(tmp_path / "full.npz")
     assert full.train_x.shape == (60_000, 28, 28)
     assert full.test_x.shape == (10_000, 28, 28)
     assert full.train_y[0] == first_label
     assert np.count_nonzero(full.train_y == 1) == ones
-    subset = datasets.load(datasets.BUNDLED / f"{name}.npz")
+    subset = datasets.load(sources.BUNDLED / f"{name}.npz")
     for label in range(10):
         for split, n in (("train", 200), ("test", 100)):
             x, y = getattr(full, f"{split}_x"), getattr(full, f"{split}_y")
@@ -71,10 +71,10 @@ def test_cutting_the_subset_again_gives_the_contents_that_are_bundled(tmp_path):
     subprocess.run(
         command, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True
     )
-    for name in datasets.DATASETS:
+    for name in sources.DATASETS:
         cut, bundled = (
             datasets.load(tmp_path / f"{name}.npz"),
-            datasets.load(datasets.BUNDLED / f"{name}.npz"),
+            datasets.load(sources.BUNDLED / f"{name}.npz"),
         )
         assert cut.sha256 == bundled.sha256
 
@@ -83,11 +83,11 @@ def test_cutting_the_subset_again_gives_the_contents_that_are_bundled(tmp_path):
 def test_the_table_names_the_addresses_that_tfds_registered(name):
     import tensorflow_datasets as tfds
 
-    source = datasets.DATASETS[name]
+    source = sources.DATASETS[name]
     assert source.url == tfds.builder_cls(source.tfds_name).URL
-    assert {source.url + file for file in datasets.FILES.values()} == set(datasets._registered(source))
+    assert {source.url + file for file in datasets.FILES.values()} == set(sources._registered(source))
 
 
 def test_importing_the_module_does_not_import_tfds():
-    code = "import smcda.datasets, sys; sys.exit('tensorflow_datasets' in sys.modules)"
+    code = "import smcda.sources, sys; sys.exit('tensorflow_datasets' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from made_up_images import ARRAYS, ROOT, refused, write_npz
 
-from smcda import datasets
+from smcda import datasets, sources
 from smcda.errors import BadInput
 
 
@@ -110,13 +110,13 @@ def test_an_output_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "folder.npz").mkdir()
     for out in (tmp_path / "file" / "out.npz", tmp_path / "folder.npz"):
-        refused(out, "cannot be written", call=lambda out=out: datasets.prepare("mnist", out, bundled=True))
+        refused(out, "cannot be written", call=lambda out=out: sources.prepare("mnist", out, bundled=True))
 
 
 def test_processes_that_prepare_the_same_file_at_once_do_not_spoil_it(tmp_path):
     out = tmp_path / "out.npz"
-    code = "import sys; from pathlib import Path; from smcda import datasets\n"
-    code += "for _ in range(5): datasets.prepare('mnist', Path(sys.argv[1]), bundled=True)\n"
+    code = "import sys; from pathlib import Path; from smcda import sources\n"
+    code += "for _ in range(5): sources.prepare('mnist', Path(sys.argv[1]), bundled=True)\n"
     running = [subprocess.Popen([sys.executable, "-c", code, out], cwd=ROOT) for _ in range(2)]
     while any(process.poll() is None for process in running):
         if out.exists():

@@ -11,10 +11,11 @@ import pandas as pd
 import pytest
 from cells import read_cells
 from decisions import as_latex
-from evidence import PUBLISHED, decisions_table, expected_runs, runs_table, traces_table
+from evidence import MEASURED, PUBLISHED, decisions_table, expected_runs, runs_table, traces_table
 from measured_numbers import measured_numbers
 from summary import METRICS, RUN_COLUMNS, summarise
 from variants import VARIANTS, sample_by_hand
+from verify import report, verify
 
 from smcda.sampling import Run
 from smcda.settings import Settings
@@ -114,6 +115,7 @@ def test_command_writes_tables_and_refuses_an_empty_study(study, tmp_path):
         "summary.csv",
         "traces.csv",
         "decisions.csv",
+        "verify.txt",
     }
     assert len(pd.read_csv(into / "runs.csv")) == 3
     empty = tmp_path / "empty"
@@ -121,6 +123,11 @@ def test_command_writes_tables_and_refuses_an_empty_study(study, tmp_path):
     done = subprocess.run([sys.executable, SCRIPT, empty], check=False, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1 and "no finished run" in done.stderr
+
+
+def test_the_verdict_that_is_kept_is_that_on_the_study_that_is_kept():
+    checks = verify(read_cells(MEASURED / "summary.csv"), read_cells(PUBLISHED))
+    assert (MEASURED / "verify.txt").read_text() == report(checks) + "\n"
 
 
 @pytest.mark.parametrize("with_decisions", [True, False])

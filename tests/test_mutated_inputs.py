@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_study import ROOT, SCHEMA, study
 
-from smcda import datasets
+from smcda import datasets, sources
 from smcda.cli import _parser
 from smcda.errors import BadInput
 from smcda.settings import Settings
@@ -146,7 +146,7 @@ def test_an_archive_with_another_array_is_valid_or_refused(tmp_path, name, array
 @given(content=st.sampled_from(IDX), changes=edits, dimensions=st.sampled_from([1, 3]))
 def test_a_mutated_idx_file_is_valid_or_refused_in_one_line(content, changes, dimensions):
     broken = mutated(content, changes)
-    array = must_be_valid_or_refused(lambda: datasets._parse_idx(Path("f.gz"), broken, dimensions))
+    array = must_be_valid_or_refused(lambda: sources._parse_idx(Path("f.gz"), broken, dimensions))
     assert array is None or (array.dtype == np.uint8 and array.ndim == dimensions)
 
 
@@ -169,7 +169,7 @@ def test_an_output_without_a_name_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for out in (Path(), Path("..")):
         with pytest.raises(BadInput, match="cannot be written"):
-            datasets.prepare("mnist", out, bundled=True)
+            sources.prepare("mnist", out, bundled=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -179,7 +179,7 @@ def test_a_full_disk_is_not_bad_input(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left on device") as failed:
-        datasets.prepare("mnist", tmp_path / "data.npz", bundled=True)
+        sources.prepare("mnist", tmp_path / "data.npz", bundled=True)
     assert failed.value.filename == str(tmp_path / "data.npz")
     assert list(tmp_path.iterdir()) == []
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from smcda import cli
-from smcda.datasets import DATASETS
 from smcda.kernels import KERNELS
 from smcda.networks import NETWORKS
 from smcda.resampling import RESAMPLERS
 from smcda.schemes import SCHEMES
+from smcda.sources import DATASETS
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from made_up_images import ARRAYS, closed_port, idx, refused
 
-from smcda import datasets
+from smcda import datasets, sources
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ def mirror(tmp_path, monkeypatch):
         (folder / file).write_bytes(idx(ARRAYS[key]))
     infos = {file: compute_url_info(folder / file) for file in datasets.FILES.values()}
     url = f"http://127.0.0.1:{closed_port()}/"
-    monkeypatch.setitem(datasets.DATASETS, "tiny", datasets.Source("tiny", url))
+    monkeypatch.setitem(sources.DATASETS, "tiny", sources.Source("tiny", url))
     monkeypatch.setattr(
-        datasets, "_registered", lambda source: {source.url + file: info for file, info in infos.items()}
+        sources, "_registered", lambda source: {source.url + file: info for file, info in infos.items()}
     )
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     return folder.parent
@@ -51,14 +51,14 @@ def server(mirror, monkeypatch):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
         threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True).start()
         url = f"http://127.0.0.1:{running.server_port}/"
-        monkeypatch.setitem(datasets.DATASETS, "tiny", datasets.Source("tiny", url))
+        monkeypatch.setitem(sources.DATASETS, "tiny", sources.Source("tiny", url))
         running.asked = asked
         yield running
         running.shutdown()
 
 
 def test_a_mirror_gives_back_exactly_what_is_in_its_files(mirror, tmp_path):
-    datasets.prepare("tiny", tmp_path / "out.npz", mirror=mirror)
+    sources.prepare("tiny", tmp_path / "out.npz", mirror=mirror)
     dataset = datasets.load(tmp_path / "out.npz")
     assert dataset.name == "tiny"
     for key, array in ARRAYS.items():
@@ -66,7 +66,7 @@ def test_a_mirror_gives_back_exactly_what_is_in_its_files(mirror, tmp_path):
 
 
 def test_the_checksum_of_the_contents_is_the_documented_one(mirror, tmp_path):
-    datasets.prepare("tiny", tmp_path / "out.npz", mirror=mirror)
+    sources.prepare("tiny", tmp_path / "out.npz", mirror=mirror)
     expected = hashlib.sha256()
     for key in ("train_x", "train_y", "test_x", "test_y"):
         expected.update(f"{key} {ARRAYS[key].shape}\n".encode() + ARRAYS[key].tobytes())
@@ -74,9 +74,9 @@ def test_the_checksum_of_the_contents_is_the_documented_one(mirror, tmp_path):
 
 
 def test_preparing_twice_gives_the_same_bytes(mirror, tmp_path, monkeypatch):
-    datasets.prepare("tiny", tmp_path / "one.npz", mirror=mirror)
+    sources.prepare("tiny", tmp_path / "one.npz", mirror=mirror)
     monkeypatch.setattr(time, "time", lambda: 2e9)  # a timestamp in the archive would now differ
-    datasets.prepare("tiny", tmp_path / "two", mirror=mirror)
+    sources.prepare("tiny", tmp_path / "two", mirror=mirror)
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two").read_bytes()
 
 
@@ -86,7 +86,7 @@ def test_an_altered_mirror_file_is_named_with_both_checksums(mirror, tmp_path):
     file.write_bytes(file.read_bytes()[:-1])
     found = hashlib.sha256(file.read_bytes()).hexdigest()
     out = tmp_path / "out.npz"
-    refused(file, expected, found, call=lambda: datasets.prepare("tiny", out, mirror=mirror))
+    refused(file, expected, found, call=lambda: sources.prepare("tiny", out, mirror=mirror))
     assert not out.exists()
 
 
@@ -96,7 +96,7 @@ def test_a_mirror_must_be_complete_even_if_the_rest_could_be_downloaded(server, 
     message = refused(
         "the mirror lacks train-labels-idx1-ubyte.gz;",
         mirror / "tiny",
-        call=lambda: datasets.prepare("tiny", tmp_path / "out.npz", mirror=mirror),
+        call=lambda: sources.prepare("tiny", tmp_path / "out.npz", mirror=mirror),
     )
     assert "train-images-idx3-ubyte.gz" not in message
 
@@ -106,18 +106,18 @@ def test_a_mirror_must_be_a_folder(made, tmp_path):
     path = tmp_path / "mirror"
     if made == "file":
         path.write_text("")
-    refused(path, "not a folder", call=lambda: datasets.prepare("mnist", tmp_path / "out.npz", mirror=path))
+    refused(path, "not a folder", call=lambda: sources.prepare("mnist", tmp_path / "out.npz", mirror=path))
 
 
 def test_an_unknown_dataset_is_refused_with_those_there_are(tmp_path):
-    refused("'cifar'", "mnist, fashion_mnist", call=lambda: datasets.prepare("cifar", tmp_path / "out.npz"))
+    refused("'cifar'", "mnist, fashion_mnist", call=lambda: sources.prepare("cifar", tmp_path / "out.npz"))
 
 
 def test_two_sources_at_once_are_refused(tmp_path):
     refused(
         "--bundled",
         f"--mirror {tmp_path}",
-        call=lambda: datasets.prepare("mnist", tmp_path / "out.npz", mirror=tmp_path, bundled=True),
+        call=lambda: sources.prepare("mnist", tmp_path / "out.npz", mirror=tmp_path, bundled=True),
     )
 
 
@@ -135,15 +135,15 @@ def test_two_sources_at_once_are_refused(tmp_path):
     ids=["no gzip", "cut gzip", "empty", "short header", "labels for images", "too short", "too long"],
 )
 def test_an_idx_file_must_agree_with_its_own_header(content, rule):
-    refused("some.gz", rule, call=lambda: datasets._parse_idx(Path("some.gz"), content, 3))
+    refused("some.gz", rule, call=lambda: sources._parse_idx(Path("some.gz"), content, 3))
 
 
 def test_a_download_is_verified_cached_and_needs_no_server_the_second_time(server, tmp_path, capfd):
     cache = tmp_path / "cache"
-    datasets.prepare("tiny", tmp_path / "one.npz", cache=cache)
+    sources.prepare("tiny", tmp_path / "one.npz", cache=cache)
     server.shutdown()
     server.server_close()
-    datasets.prepare("tiny", tmp_path / "two.npz", cache=cache)
+    sources.prepare("tiny", tmp_path / "two.npz", cache=cache)
     np.testing.assert_array_equal(datasets.load(tmp_path / "one.npz").train_x, ARRAYS["train_x"])
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
     assert "tensorflow" not in sys.modules
@@ -152,11 +152,11 @@ def test_a_download_is_verified_cached_and_needs_no_server_the_second_time(serve
 
 def test_an_altered_file_in_the_cache_is_refused_though_tfds_would_take_it(server, tmp_path):
     cache = tmp_path / "cache"
-    datasets.prepare("tiny", tmp_path / "one.npz", cache=cache)
+    sources.prepare("tiny", tmp_path / "one.npz", cache=cache)
     expected = hashlib.sha256(idx(ARRAYS["test_y"])).hexdigest()
     (file,) = (f for f in cache.rglob("*.gz") if hashlib.sha256(f.read_bytes()).hexdigest() == expected)
     file.write_bytes(idx(ARRAYS["test_y"][::-1]))
-    refused(file, expected, call=lambda: datasets.prepare("tiny", tmp_path / "two.npz", cache=cache))
+    refused(file, expected, call=lambda: sources.prepare("tiny", tmp_path / "two.npz", cache=cache))
 
 
 def test_an_altered_download_is_refused_with_both_checksums_and_ends_the_work(
@@ -171,7 +171,7 @@ def test_an_altered_download_is_refused_with_both_checksums_and_ends_the_work(
         expected,
         found,
         "--mirror DIR",
-        call=lambda: datasets.prepare("tiny", tmp_path / "out.npz", cache=tmp_path / "cache"),
+        call=lambda: sources.prepare("tiny", tmp_path / "out.npz", cache=tmp_path / "cache"),
     )
     assert server.asked == {f"/{file.name}"}
     assert capfd.readouterr() == ("", "")
@@ -184,7 +184,7 @@ def test_without_a_network_it_fails_in_seconds_and_says_which_files_to_put_where
         *datasets.FILES.values(),
         "DIR/tiny/",
         "--mirror DIR",
-        call=lambda: datasets.prepare("tiny", tmp_path / "out.npz", cache=tmp_path / "cache"),
+        call=lambda: sources.prepare("tiny", tmp_path / "out.npz", cache=tmp_path / "cache"),
     )
     assert time.monotonic() - began < 10
     assert capfd.readouterr() == ("", "")
@@ -193,13 +193,13 @@ def test_without_a_network_it_fails_in_seconds_and_says_which_files_to_put_where
 
 def test_a_network_that_swallows_everything_is_not_waited_for(mirror, tmp_path, monkeypatch):
     del mirror
-    monkeypatch.setattr(datasets, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(sources, "ANSWER_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
-        monkeypatch.setitem(datasets.DATASETS, "tiny", datasets.Source("tiny", url))
+        monkeypatch.setitem(sources.DATASETS, "tiny", sources.Source("tiny", url))
         began = time.monotonic()
         refused(
-            url, "Time", call=lambda: datasets.prepare("tiny", tmp_path / "out.npz", cache=tmp_path / "cache")
+            url, "Time", call=lambda: sources.prepare("tiny", tmp_path / "out.npz", cache=tmp_path / "cache")
         )
         assert time.monotonic() - began < 5
 
@@ -207,11 +207,11 @@ def test_a_network_that_swallows_everything_is_not_waited_for(mirror, tmp_path, 
 def test_a_name_lookup_that_hangs_is_not_waited_for(mirror, tmp_path, monkeypatch):
     del mirror
     released = threading.Event()
-    monkeypatch.setattr(datasets, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(sources, "ANSWER_SECONDS", 0.3)
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: released.wait(30) and [])
     began = time.monotonic()
     refused(
-        "--mirror DIR", call=lambda: datasets.prepare("tiny", tmp_path / "out.npz", cache=tmp_path / "cache")
+        "--mirror DIR", call=lambda: sources.prepare("tiny", tmp_path / "out.npz", cache=tmp_path / "cache")
     )
     released.set()
     assert time.monotonic() - began < 5
@@ -221,9 +221,7 @@ def test_a_file_that_the_server_lacks_is_not_retried_for_minutes(server, mirror,
     del server
     (mirror / "tiny" / "train-images-idx3-ubyte.gz").unlink()
     began = time.monotonic()
-    refused(
-        "HTTPError", call=lambda: datasets.prepare("tiny", tmp_path / "out.npz", cache=tmp_path / "cache")
-    )
+    refused("HTTPError", call=lambda: sources.prepare("tiny", tmp_path / "out.npz", cache=tmp_path / "cache"))
     assert time.monotonic() - began < 5
 
 
@@ -233,5 +231,5 @@ def test_a_cache_that_cannot_be_used_is_named(mirror, tmp_path):
     refused(
         tmp_path / "cache",
         "--cache",
-        call=lambda: datasets.prepare("tiny", tmp_path / "out.npz", cache=tmp_path / "cache"),
+        call=lambda: sources.prepare("tiny", tmp_path / "out.npz", cache=tmp_path / "cache"),
     )

@@ -12,12 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from smcda.datasets import BUNDLED, Dataset, checked, load
+from smcda.datasets import Dataset, checked, load
 from smcda.layout import choose_gradients, choose_layout
 from smcda.minibatches import Window
 from smcda.networks import NETWORKS, make_model
 from smcda.sampling import Run
 from smcda.settings import Settings
+from smcda.sources import BUNDLED
 from smcda.target import likelihood_sums
 
 Call = Callable[[], Any]

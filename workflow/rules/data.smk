@@ -8,7 +8,12 @@ rule data:
         out("logs/data/{dataset}.log"),
     params:
         options=STUDY.data_options(config["mirror_dir"], config["download_cache"]),
-        source=source_hash(WORKFLOW.parent / "smcda" / "datasets.py"),
+        source=source_hash(
+            *(
+                WORKFLOW.parent / "smcda" / name
+                for name in ("datasets.py", "sources.py")
+            )
+        ),
     message:
         "Preparing {wildcards.dataset}"
     shell:

@@ -4,8 +4,8 @@
 
 reads every finished run and variant under that folder, starts none, and writes into paper/measured:
 `runs.csv` (a row a run, with settings, machine, versions and commit), `summary.csv` (mean and spread over
-seeds; a cell that was not run has no numbers), `traces.csv` (the iterations at which runs were scored) and
-`decisions.csv` (a row a variant, dataset and kernel).
+seeds; a cell that was not run has no numbers), `traces.csv` (the iterations at which runs were scored),
+`decisions.csv` (a row a variant, dataset and kernel) and `verify.txt` (what `snakemake verify` says to it).
 """
 
 import argparse
@@ -20,11 +20,11 @@ from typing import Any
 import pandas as pd
 from cells import read_cells
 from summary import GROUP, RUN_COLUMNS, summarise
+from verify import PUBLISHED, report, verify
 
 from smcda.files import write_text
 
 HERE = Path(__file__).parent
-PUBLISHED = HERE.parent / "resources" / "published_table.csv"
 MEASURED = HERE.parents[1] / "paper" / "measured"
 SETTINGS = ("step_size", "leapfrog_steps", "batch_size", "initial_batch", "resampling", "weight_target")
 TRACED = (
@@ -117,6 +117,8 @@ def main() -> None:
     for name, table in tables.items():
         write_text(options.into / f"{name}.csv", table.to_csv(index=False, float_format="%.8g"))
         print(f"{options.into / name}.csv: {len(table)} rows")
+    checks = verify(read_cells(options.into / "summary.csv"), read_cells(PUBLISHED))
+    write_text(options.into / "verify.txt", report(checks) + "\n")
 
 
 if __name__ == "__main__":
