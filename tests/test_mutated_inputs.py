@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 from test_study import ROOT, SCHEMA, study
 
 from smcda import datasets, sources
-from smcda.cli import _parser
 from smcda.errors import BadInput
+from smcda.options import make_parser
 from smcda.settings import Settings
 
+PARSER = make_parser(*[lambda options: 0] * 3)
 EXAMPLES = int(os.environ.get("SMCDA_EXAMPLES", "150"))
 many = settings(
     max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -66,13 +67,13 @@ def test_a_mutated_config_is_resolved_and_valid_or_refused_in_one_line(changes):
         words = shlex.split(resolved.run_options("fashion_cnn", run["scheme"], run["kernel"]))
         fixed = ["--data", "d", "--network", "fashion_cnn", "--out", "o", "--seed", str(run["seed"])]
         fixed += ["--scheme", run["scheme"], "--kernel", run["kernel"]]
-        options = _parser().parse_args(["run", *fixed, *words])
+        options = PARSER.parse_args(["run", *fixed, *words])
         try:
             Settings(**{name: getattr(options, name) for name in Settings.__dataclass_fields__})
         except BadInput as refusal:  # what the schema can't say, such as the range of float32
             assert "\n" not in str(refusal)
     words = shlex.split(resolved.data_options(config["mirror_dir"], config["download_cache"]))
-    _parser().parse_args(["data", "mnist", "--out", "o", *words])
+    PARSER.parse_args(["data", "mnist", "--out", "o", *words])
 
 
 RNG = np.random.default_rng(1)
