@@ -11,7 +11,17 @@ import pandas as pd
 import pytest
 from cells import read_cells
 from decisions import as_latex
-from evidence import MEASURED, PUBLISHED, decisions_table, expected_runs, runs_table, traces_table
+from evidence import (
+    MEASURED,
+    PUBLISHED,
+    RUNS,
+    TRIED,
+    decisions_table,
+    expected_runs,
+    finished,
+    runs_table,
+    traces_table,
+)
 from measured_numbers import measured_numbers
 from summary import METRICS, RUN_COLUMNS, summarise
 from variants import VARIANTS, sample_by_hand
@@ -58,15 +68,44 @@ def study(tmp_path):
 
 
 def test_runs_say_how_they_were_made(study):
-    runs = runs_table(study, "abc")
+    runs = runs_table(finished([study], RUNS), "abc")
     assert len(runs) == 3
     assert set(runs["commit"]) == {"abc"}
     assert {"machine", "python", "jax_version", "step_size", "particles", "seed", "gradients"} <= set(runs)
     assert runs["machine"].str.contains("cores").all()
 
 
+def test_of_two_studies_the_later_one_counts_where_both_have_a_run(study, tmp_path):
+    later = tmp_path / "later"
+    make_run(later, "constant", "ld", 1, test_accuracy=70.0)
+    make_run(later, "linear", "ld", 0, test_accuracy=60.0)
+    runs = runs_table(finished([study, later], RUNS), "abc").set_index(["scheme", "seed"])
+    assert runs["test_accuracy"].to_dict() == {
+        ("constant", 0): 90.0,
+        ("constant", 1): 70.0,
+        ("full_batch", 1): 95.0,
+        ("linear", 0): 60.0,
+    }
+
+
+def test_the_commit_is_that_of_the_copy_that_holds_the_study(study):
+    def git(*arguments):
+        command = ["git", "-C", study, "-c", "user.name=t", "-c", "user.email=t@t", *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    into = ["--into", study / "measured"]
+    outside = subprocess.run([sys.executable, SCRIPT, study, *into], capture_output=True, text=True)
+    assert outside.returncode == 1
+    assert outside.stderr.count("\n") == 1 and "in no git repository" in outside.stderr
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "sources")
+    subprocess.run([sys.executable, SCRIPT, study, *into], check=True, capture_output=True)
+    commits = pd.read_csv(study / "measured" / "runs.csv", dtype=str)["commit"]
+    assert set(commits) == {git("rev-parse", "--short=12", "HEAD")}
+
+
 def test_summary_names_what_was_not_run(study):
-    runs = runs_table(study, "abc")
+    runs = runs_table(finished([study], RUNS), "abc")
     summary = summarise(runs, expected_runs(runs)).set_index(["dataset", "scheme", "kernel"])
     assert len(summary) == len(read_cells(PUBLISHED))
     constant = summary.loc[("mnist", "constant", "ld")]
@@ -79,13 +118,13 @@ def test_summary_names_what_was_not_run(study):
 
 
 def test_traces_keep_scored_iterations_only(study):
-    traces = traces_table(study)
+    traces = traces_table(finished([study], RUNS))
     assert len(traces) == 3
     assert set(traces["iteration"]) == {1}
 
 
 def test_decisions_are_means_over_seeds(study):
-    table = decisions_table(study).set_index("variant")
+    table = decisions_table(finished([study], TRIED)).set_index("variant")
     assert table.loc["default", "test_accuracy_mean"] == 92
     assert table.loc["default", "test_accuracy_std"] == pytest.approx(np.std([90, 91, 95], ddof=1))
     assert table.loc["default", "seeds"] == "0 1 2"
@@ -94,7 +133,7 @@ def test_decisions_are_means_over_seeds(study):
 
 def test_table_of_decisions_sets_published_first_and_no_spread_of_one_seed(study):
     template = PUBLISHED.parents[2] / "paper" / "templates" / "decisions.tex.j2"
-    lines = as_latex(decisions_table(study), read_cells(PUBLISHED), template).splitlines()
+    lines = as_latex(decisions_table(finished([study], TRIED)), read_cells(PUBLISHED), template).splitlines()
     rows = [line for line in lines if line.count("&") == 8 and line.endswith("\\\\")][1:]
     assert [row.split(" & ")[0] for row in rows] == [
         "Published",
@@ -162,10 +201,32 @@ def test_sampler_by_hand_is_the_sampler_where_all_minibatches_are_the_same(kerne
     np.testing.assert_allclose(log_weights, run.state.log_weights, atol=1e-3)
 
 
+def test_without_weights_particles_move_as_in_the_sampler_that_never_resamples():
+    """J_eff is never below one, so that two particles are never resampled."""
+    settings = Settings("constant", "hmc", particles=2, iterations=12, batch_size=5, step_size=0.3)
+    run = Run(gaussian.log_likelihood, gaussian.prior(), *gaussian.data(), settings, seed=3)
+    particles, _ = sample_by_hand(run, settings, 3, "iteration", weighted=False)
+    run.advance(settings.iterations)
+    np.testing.assert_allclose(particles, run.state.particles, rtol=1e-4, atol=1e-5)
+
+
+def test_without_weights_no_particle_depends_on_another():
+    settings = Settings("constant", "hmc", particles=6, iterations=12, batch_size=5, step_size=0.3)
+    run = Run(gaussian.log_likelihood, gaussian.prior(), *gaussian.data(), settings, seed=3)
+    particles, log_weights = sample_by_hand(run, settings, 3, "iteration", weighted=False)
+    assert len({tuple(np.asarray(particle)) for particle in particles}) == 6
+    np.testing.assert_allclose(np.exp(log_weights), 1 / 6, rtol=1e-6)
+
+
 def test_variants_differ_from_the_default_in_one_thing():
     default = VARIANTS["default"]
     for name, variant in VARIANTS.items():
-        changes = (variant.settings != default.settings, variant.model, variant.minibatch != "iteration")
+        changes = (
+            variant.settings != default.settings,
+            variant.model,
+            variant.minibatch != "iteration",
+            not variant.weighted,
+        )
         assert sum(map(bool, changes)) == (name != "default"), name
 
 

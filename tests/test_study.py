@@ -68,6 +68,13 @@ def test_a_run_is_told_only_what_it_reads():
         assert option not in paper.run_options("lenet5", "constant", "ld")
 
 
+def test_yes_and_no_may_be_written_as_in_yaml():
+    assert resolve(scale="paper", batch_norm="false").settings["batch_norm"] is False
+    assert resolve(batch_norm="true").settings["batch_norm"] is True
+    with pytest.raises(study.ConfigError, match="batch_norm is 'maybe'"):
+        resolve(batch_norm="maybe")
+
+
 def test_batch_norm_reaches_the_one_network_that_has_it():
     told = [resolve(scale="paper", batch_norm=on) for on in (True, False)]
     assert "--batch-norm" in told[0].run_options("fashion_cnn", "constant", "ld")

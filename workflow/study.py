@@ -87,6 +87,10 @@ def resolve(config: dict[str, Any], schema_file: Path) -> Study:
     if isinstance(config.get("seeds"), list):
         config["seeds"] = [int(seed) if str(seed).isdecimal() else seed for seed in config["seeds"]]
     keys = schema["$defs"]["scale"]["properties"]
+    # And YAML's words for yes and no, batch_norm=false.
+    for key, rule in keys.items():
+        if rule.get("type") == "boolean" and config.get(key) in ("true", "false"):
+            config[key] = config[key] == "true"
     schema["properties"] |= keys
     check_plain(config, "config")
     error = best_match(Draft202012Validator(schema).iter_errors(config))

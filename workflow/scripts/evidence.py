@@ -2,7 +2,8 @@
 
     python workflow/scripts/evidence.py results/cpu-study/paper
 
-reads every finished run and variant under that folder, starts none, and writes into paper/measured:
+reads every finished run and variant under that folder (of several folders, the last that has it), starts
+none, and writes into paper/measured:
 `runs.csv` (a row a run, with settings, machine, versions and commit), `summary.csv` (mean and spread over
 seeds; a cell that was not run has no numbers), `traces.csv` (the iterations at which runs were scored),
 `decisions.csv` (a row a variant, dataset and kernel) and `verify.txt` (what `snakemake verify` says to it).
@@ -14,6 +15,7 @@ import os
 import platform
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,27 +39,34 @@ TRACED = (
     "test_log_likelihood",
     "test_accuracy",
 )
+RUNS, TRIED = "runs/*/*/*/seed-*/metrics.json", "variants/*/*/*/seed-*.json"
 DECISION = ["dataset", "variant", "kernel", "particles", "iterations", "step_size"]
 SCORES = ["test_log_likelihood", "test_accuracy"]
 
 
-def runs_table(study: Path, commit: str) -> pd.DataFrame:
+def finished(studies: list[Path], pattern: str) -> list[Path]:
+    """The files of that pattern under all studies; where two have the same, the later one's."""
+    files = {file.relative_to(study): file for study in studies for file in study.glob(pattern)}
+    return [files[name] for name in sorted(files)]
+
+
+def runs_table(files: list[Path], commit: str | None = None) -> pd.DataFrame:
     """One row a finished run, with all that is needed to make it again."""
-    about = {"machine": processor(), "python": platform.python_version(), "commit": commit}
+    about = {"machine": processor(), "python": platform.python_version()}
     rows = []
-    for file in sorted(study.glob("runs/*/*/*/seed-*/metrics.json")):
+    for file in files:
         run = json.loads(file.read_text())
         row = {name: run[name] for name in RUN_COLUMNS} | {name: run["settings"][name] for name in SETTINGS}
         versions = {f"{name}_version": run["versions"][name] for name in ("smcda", "jax", "flax")}
         row |= {name: run[name] for name in ("batch_norm", "gradients", "resumed")}
-        rows.append(row | versions | about)
+        rows.append(row | versions | about | {"commit": commit or commit_of(file.parents[4])})
     return pd.DataFrame(rows)
 
 
-def traces_table(study: Path) -> pd.DataFrame:
+def traces_table(files: list[Path]) -> pd.DataFrame:
     """The scored iterations of every finished run."""
     parts = []
-    for file in sorted(study.glob("runs/*/*/*/seed-*/metrics.json")):
+    for file in files:
         run = json.loads(file.read_text())
         trace = pd.read_csv(file.with_name("trace.csv")).dropna(subset=["test_accuracy"])[list(TRACED)]
         parts.append(trace.assign(**{name: run[name] for name in (*GROUP, "seed")}))
@@ -65,9 +74,8 @@ def traces_table(study: Path) -> pd.DataFrame:
     return table[[*GROUP, "seed", *TRACED]]
 
 
-def decisions_table(study: Path) -> pd.DataFrame:
+def decisions_table(files: list[Path]) -> pd.DataFrame:
     """Mean and spread over the seeds of each variant that was tried."""
-    files = sorted(study.glob("variants/*/*/*/seed-*.json"))
     tried = pd.DataFrame([json.loads(file.read_text()) for file in files])
     groups = tried.groupby(DECISION)
     table = groups["seed"].agg(n_seeds="count", seeds=lambda seeds: " ".join(map(str, sorted(seeds))))
@@ -89,10 +97,14 @@ def processor() -> str:
     return f"{names[0] if names else platform.processor()}, {len(os.sched_getaffinity(0))} cores"
 
 
-def current_commit() -> str:
-    """Name the commit of the sources that are here, which are the ones that the runs were made with."""
-    command = ["git", "-C", str(HERE), "rev-parse", "--short=12", "HEAD"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+@cache
+def commit_of(folder: Path) -> str:
+    """Name the commit of the copy of the project that holds a study: the sources that made its runs."""
+    command = ["git", "-C", str(folder), "rev-parse", "--short=12", "HEAD"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"evidence: {folder} is in no git repository: name the sources' commit by --commit")
+    return done.stdout.strip()
 
 
 def main() -> None:
@@ -100,20 +112,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("study", type=Path, help="folder of a study, such as results/cpu-study/paper")
+    parser.add_argument("study", type=Path, nargs="+", help="folder such as results/cpu-study/paper")
     parser.add_argument("--into", type=Path, default=MEASURED)
-    parser.add_argument("--commit", help="of the sources that made the runs; the present one if not given")
+    parser.add_argument(
+        "--commit", help="of the sources that made the runs; that of the copy they are in if not given"
+    )
     options = parser.parse_args()
-    runs = runs_table(options.study, options.commit or current_commit())
-    if runs.empty:
-        sys.exit(f"evidence: {options.study} holds no finished run: start one as the README says")
-    tables = {
-        "runs": runs,
-        "summary": summarise(runs, expected_runs(runs)),
-        "traces": traces_table(options.study),
-    }
-    if any(options.study.glob("variants/*/*/*/seed-*.json")):
-        tables["decisions"] = decisions_table(options.study)
+    files = finished(options.study, RUNS)
+    if not files:
+        sys.exit(f"evidence: {options.study[-1]} holds no finished run: start one as the README says")
+    runs = runs_table(files, options.commit)
+    tables = {"runs": runs, "summary": summarise(runs, expected_runs(runs)), "traces": traces_table(files)}
+    variants = finished(options.study, TRIED)
+    if variants:
+        tables["decisions"] = decisions_table(variants)
     for name, table in tables.items():
         write_text(options.into / f"{name}.csv", table.to_csv(index=False, float_format="%.8g"))
         print(f"{options.into / name}.csv: {len(table)} rows")

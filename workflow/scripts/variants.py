@@ -31,6 +31,7 @@ class Variant:
     settings: dict[str, Any] = field(default_factory=dict)
     model: str | None = None
     minibatch: str = "iteration"
+    weighted: bool = True
 
 
 VARIANTS = {
@@ -45,6 +46,7 @@ VARIANTS = {
     "weight_target_previous": Variant(
         "start weighed by the previous target", settings={"weight_target": "previous"}
     ),
+    "equal_weights": Variant("no weights, nothing resampled", weighted=False),
     # HMC takes four gradients an iteration where data are fresh, LD two.
     "ld_equal_gradients": Variant(
         "LD, as many gradients as HMC", kernels=("ld",), settings={"iterations": 400}
@@ -110,11 +112,12 @@ def execute(options: argparse.Namespace) -> dict[str, Any]:
         options.seed,
         window_sums=compiled and compiled.window_sums,
     )
-    if variant.minibatch == "iteration":
+    if variant.minibatch == "iteration" and variant.weighted:
         run.advance(settings.iterations)
         particles, log_weights = run.state.particles, run.state.log_weights
     else:
-        particles, log_weights = sample_by_hand(run, settings, options.seed, variant.minibatch)
+        how = (variant.minibatch, variant.weighted)
+        particles, log_weights = sample_by_hand(run, settings, options.seed, *how)
     logits = compiled.logits if compiled else mapped(model.logits, run.algorithm.target)
     predictor = Predictor(logits, data.test_x, particles, log_weights)
     scores = metrics(predictor(particles, log_weights), data.test_y)
@@ -197,11 +200,14 @@ def max_pooling_lenet5() -> Any:
     return MaxPoolingLeNet5()
 
 
-def sample_by_hand(run: Any, settings: Any, seed: int, minibatch: str) -> tuple[Any, Any]:
-    """The sampler once more, as a plain loop, with minibatches drawn a gradient or a particle.
+def sample_by_hand(
+    run: Any, settings: Any, seed: int, minibatch: str, weighted: bool = True
+) -> tuple[Any, Any]:
+    """The sampler once more, as a plain loop, with minibatches drawn an iteration, a gradient or a particle.
 
-    A particle's log-likelihoods at both ends of a move then come from different data, or from other
-    data than its rivals': their noise goes into the weights.
+    With the latter two, a particle's log-likelihoods at both ends of a move come from different data, or
+    from other data than its rivals': their noise goes into the weights. Not `weighted`, particles are
+    chains that know nothing of each other, from first to last.
     """
     import jax
     import jax.numpy as jnp
@@ -209,7 +215,7 @@ def sample_by_hand(run: Any, settings: Any, seed: int, minibatch: str) -> tuple[
 
     from smcda.minibatches import Window
     from smcda.resampling import effective_sample_size, multinomial, reweight
-    from smcda.target import likelihood_sums, prior_log_ratio, target_gradient
+    from smcda.target import draw_prior, likelihood_sums, prior_log_ratio, target_gradient
 
     target, layout, batches = run.algorithm.target, run.algorithm.layout, run.batches
     n_data, size, h = int(batches.n_data), settings.batch_size, settings.step_size
@@ -228,17 +234,21 @@ def sample_by_hand(run: Any, settings: Any, seed: int, minibatch: str) -> tuple[
         return n_data / size * sums.value[0], target_gradient(target, particles, sums, window, batches.n_data)
 
     def evaluate(particles: Any, windows: list[Window]) -> tuple[Any, Any]:
-        if minibatch == "gradient":
-            return look(particles, next_window())
+        if minibatch != "particle":
+            return look(particles, windows[0] if minibatch == "iteration" else next_window())
         parts = [look(particles[j : j + 1], window) for j, window in enumerate(windows)]
         return tuple(jnp.concatenate(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
 
     ratio = jax.jit(lambda a, b: prior_log_ratio(target, a, b))
     log_weights = run.state.log_weights
-    _, key = jax.random.split(jax.random.key(seed))  # the run's own draws, so that only the data differ
+    key_start, key = jax.random.split(jax.random.key(seed))  # the run's own draws
+    if not weighted:
+        particles = draw_prior(jax.random.split(key_start)[0], target, n_particles)
+        log_weights = jnp.full(n_particles, -np.log(n_particles))
     for k in range(settings.iterations):
         key_move, key_resample = jax.random.split(jax.random.fold_in(key, k))
-        windows = [next_window() for _ in range(n_particles)] if minibatch == "particle" else []
+        drawn = {"iteration": 1, "gradient": 0, "particle": n_particles}[minibatch]
+        windows = [next_window() for _ in range(drawn)]
         value, gradient = evaluate(particles, windows)
         begin, before = particles, value
         momentum = first = jax.random.normal(key_move, particles.shape)
@@ -247,6 +257,8 @@ def sample_by_hand(run: Any, settings: Any, seed: int, minibatch: str) -> tuple[
             particles = particles + h * momentum
             value, gradient = evaluate(particles, windows)
             momentum = momentum + h / 2 * gradient
+        if not weighted:
+            continue
         kernel = jnp.sum((first - momentum) * (first + momentum), axis=1) / 2
         log_weights, _ = reweight(log_weights, value - before + ratio(particles, begin) + kernel)
         if effective_sample_size(log_weights) < n_particles / 2:
