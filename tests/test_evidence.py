@@ -183,6 +183,11 @@ def test_every_measured_number_of_the_text_is_defined(study, tmp_path, with_deci
     assert used - set(numbers) == set()
     assert numbers["measured/verify/test_accuracy"] == "in none of the 2 cells that were run"
     assert numbers["measured/verify/full_batch / constant, seconds"] == "it holds (in 1 of 1)"
+    # 92.0 is within a point of 92.46, -0.3 not within 0.02 of -0.2726.
+    within = (
+        "in 1 of the 2 scores" if with_decisions else "in none of the scores, because none can be compared"
+    )
+    assert numbers["measured/decision/default/within"] == within
     found = numbers["measured/decision/mnist/default/ld/test_accuracy"]
     assert found == (r"\ensuremath{92.00}" if with_decisions else "n/a")
 

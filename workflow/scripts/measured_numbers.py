@@ -5,6 +5,7 @@ measured/<dataset>/<scheme>/<kernel>/<metric>[_std]   a cell of its summary
 measured/verdict/...                                  the original's findings, put to that study
 measured/verify/...                                   how many cells and claims hold
 measured/decision/<dataset>/<variant>/<kernel>/<metric>
+measured/decision/<variant>/within                    how many of its scores are within tolerance
 """
 
 from pathlib import Path
@@ -13,8 +14,8 @@ import pandas as pd
 from cells import NOT_THERE, Cells, escape, read_cells
 from phrases import grouped, listed, metric_text, share
 from variants import VARIANTS
-from verdicts import Numbers, verdicts
-from verify import CLAIMS, FAIL, NOT_RUN, PASS, Check, verify
+from verdicts import Numbers, cell_numbers, verdicts
+from verify import CLAIMS, FAIL, NOT_RUN, PASS, Check, check_cell, verify
 
 SCORES = ("test_accuracy", "test_log_likelihood")
 
@@ -23,11 +24,13 @@ def measured_numbers(runs: Path, summary: Path, decisions: Path | None, publishe
     """Put all keys of the kept study together."""
     cells, made = read_cells(summary), pd.read_csv(runs)
     numbers = settings(made) | checked(verify(cells, published))
+    numbers |= cell_numbers(cells, list(published), list(SCORES))
     numbers |= {f"verdict/{key}": text for key, text in verdicts(cells, list(published)).items()}
     tried = pd.DataFrame(columns=["dataset", "variant", "kernel"])
     if decisions is not None:
         tried = pd.read_csv(decisions)
     numbers |= tried_numbers(tried, list(dict.fromkeys(key[0] for key in published)))
+    numbers |= {f"decision/{name}/within": within(tried, name, published) for name in VARIANTS}
     return {f"measured/{key}": text for key, text in numbers.items()}
 
 
@@ -75,3 +78,11 @@ def tried_numbers(decisions: pd.DataFrame, datasets: list[str]) -> Numbers:
                     text = NOT_THERE if value is None else metric_text(metric, float(value))
                     numbers[f"decision/{dataset}/{name}/{kernel}/{metric}"] = text
     return numbers
+
+
+def within(decisions: pd.DataFrame, variant: str, published: Cells) -> str:
+    """Say how many of a variant's scores `verify` would pass as cells of `constant`."""
+    rows = decisions[decisions["variant"] == variant].to_dict("records")
+    cells = {(row["dataset"], "constant", row["kernel"]): row for row in rows}
+    checks = [check_cell(cells, published, key, metric) for key in cells for metric in SCORES]
+    return share([check.outcome for check in checks].count(PASS), len(checks), "scores")

@@ -35,7 +35,7 @@ from cells import (
 )
 from measured_numbers import measured_numbers
 from phrases import grouped, listed, metric_text, setting_text, span
-from verdicts import Numbers, comparisons, hmc_over_ld, missing_runs, verdicts
+from verdicts import Numbers, cell_numbers, comparisons, hmc_over_ld, missing_runs, verdicts
 
 from smcda.files import write_text
 
@@ -128,20 +128,6 @@ def step_lengths(settings: dict[str, Any], prefix: str) -> Numbers:
         f"{prefix}/rate_ld": f"{h**2 * n_data / 2:.3g}" if known else NOT_THERE,
         f"{prefix}/rate_hmc": f"{(sweeps * h) ** 2 * n_data / 2:.3g}" if known and sweeps else NOT_THERE,
     }
-
-
-def cell_numbers(cells: Cells, keys: list[Key], metrics: list[str]) -> Numbers:
-    """Give mean and std of each cell, and its speed-ups."""
-    numbers = {}
-    for key, metric in product(keys, metrics):
-        label = "/".join([*key, metric])
-        if metric.startswith("speedup"):
-            numbers[label] = inline_math(rounded(number(cells, key, metric), DECIMALS[metric]))
-            continue
-        for part, suffix in (("mean", ""), ("std", "_std")):
-            value = number(cells, key, f"{metric}_{part}")
-            numbers[label + suffix] = metric_text(metric, value)
-    return numbers
 
 
 def range_numbers(cells: Cells, keys: list[Key]) -> Numbers:

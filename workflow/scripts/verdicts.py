@@ -4,10 +4,38 @@ The same questions are put to the published table and to a build's own, so that 
 answers side by side without asserting anything that a build can change.
 """
 
-from cells import DECIMALS, NOT_THERE, Cells, Key, best, escape, name, number, printed, rounded
+from itertools import product
+
+from cells import (
+    DECIMALS,
+    NOT_THERE,
+    Cells,
+    Key,
+    best,
+    escape,
+    inline_math,
+    name,
+    number,
+    printed,
+    rounded,
+)
 from phrases import listed, metric_text, share
 
 Numbers = dict[str, str]
+
+
+def cell_numbers(cells: Cells, keys: list[Key], metrics: list[str]) -> Numbers:
+    """Give mean and std of each cell, and its speed-ups."""
+    numbers = {}
+    for key, metric in product(keys, metrics):
+        label = "/".join([*key, metric])
+        if metric.startswith("speedup"):
+            numbers[label] = inline_math(rounded(number(cells, key, metric), DECIMALS[metric]))
+            continue
+        for part, suffix in (("mean", ""), ("std", "_std")):
+            value = number(cells, key, f"{metric}_{part}")
+            numbers[label + suffix] = metric_text(metric, value)
+    return numbers
 
 
 def verdicts(cells: Cells, keys: list[Key]) -> Numbers:
