@@ -281,14 +281,10 @@ def test_a_run_that_diverges_says_when_and_what_to_do(data, cache, tmp_path):
     assert not out.exists() or list(out.iterdir()) == []
 
 
-def test_native_code_and_xla_score_a_normalised_network_alike(data, cache, tmp_path):
-    scores = []
-    for gradients in ("native", "xla"):
-        options = make_options(
-            data, cache, tmp_path / gradients, network="fashion_cnn", batch_norm=True, gradients=gradients
-        )
-        assert call(*options)[0] == 0
-        metrics = json.loads((tmp_path / gradients / "metrics.json").read_text())
-        assert (metrics["gradients"], metrics["batch_norm"]) == (gradients, True)
-        scores.append(metrics["test_log_likelihood"])
-    assert scores[0] == pytest.approx(scores[1], rel=1e-3)
+def test_a_run_with_batch_normalisation_is_native_too(data, cache, tmp_path):
+    options = make_options(
+        data, cache, tmp_path / "run", network="fashion_cnn", batch_norm=True, gradients="native"
+    )
+    assert call(*options)[0] == 0
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert (metrics["gradients"], metrics["batch_norm"]) == ("native", True)

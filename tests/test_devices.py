@@ -10,6 +10,7 @@ import pytest
 
 from smcda.devices import choose_devices
 from smcda.errors import BadInput
+from smcda.locks import locked
 
 # Devices are counted once a process, so the comparison has one of its own.
 COMPARISON = """
@@ -63,11 +64,15 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def comparison(cache):
+def comparison(cache, shared):
+    """Made by one of the processes that share these tests."""
     environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
     command = [sys.executable, "-c", COMPARISON, str(cache)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    with locked(shared / "comparison.lock", "comparing devices"):
+        if not (shared / "comparison.json").exists():
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+            (shared / "comparison.json").write_text(done.stdout.splitlines()[-1])
+    return json.loads((shared / "comparison.json").read_text())
 
 
 @pytest.mark.parametrize(
