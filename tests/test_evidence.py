@@ -1,11 +1,10 @@
-"""What is kept of a study: its tables from made-up runs, and the experiments' own sampler."""
+"""What is kept of a study: its tables, from made-up runs."""
 
 import json
 import re
 import subprocess
 import sys
 
-import gaussian
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,14 +20,11 @@ from evidence import (
     finished,
     runs_table,
     traces_table,
+    variants_table,
 )
 from measured_numbers import measured_numbers
 from summary import METRICS, RUN_COLUMNS, summarise
-from variants import VARIANTS, sample_by_hand
 from verify import report, verify
-
-from smcda.sampling import Run
-from smcda.settings import Settings
 
 SCRIPT = PUBLISHED.parents[1] / "scripts" / "evidence.py"
 
@@ -37,12 +33,14 @@ def make_run(study, scheme, kernel, seed, **values):
     """Write what `smcda run` would have."""
     folder = study / "runs" / "mnist" / scheme / kernel / f"seed-{seed}"
     folder.mkdir(parents=True)
-    metrics = dict.fromkeys(RUN_COLUMNS, 1.0) | values
+    metrics = dict.fromkeys(RUN_COLUMNS, 1.0)
     metrics |= {"dataset": "mnist", "scheme": scheme, "kernel": kernel, "seed": seed}
+    metrics |= {"particles": 4, "iterations": 200} | values
     metrics |= {"gradients": "native", "batch_norm": False, "resumed": 2}
     metrics |= {"versions": {"smcda": "1", "jax": "2", "flax": "3"}}
     names = ("step_size", "leapfrog_steps", "batch_size", "initial_batch", "resampling", "weight_target")
-    (folder / "metrics.json").write_text(json.dumps(metrics | {"settings": dict.fromkeys(names, 7)}))
+    metrics |= {"settings": dict.fromkeys(names, 7) | {"step_size": 0.002}}
+    (folder / "metrics.json").write_text(json.dumps(metrics))
     columns = "iteration,batch_size,beta,ess,unique_ancestors,gradient_evaluations"
     rows = "0,5,1,2,2,10,,\n1,5,1,2,2,20,-0.5,80\n"
     (folder / "trace.csv").write_text(f"{columns},test_log_likelihood,test_accuracy\n{rows}")
@@ -62,7 +60,7 @@ def study(tmp_path):
     make_run(tmp_path, "constant", "ld", 1, test_accuracy=92.0, runtime_s=2.0)
     make_run(tmp_path, "full_batch", "ld", 1, test_accuracy=95.0, runtime_s=100.0)
     for seed, accuracy in enumerate((90.0, 91.0, 95.0)):
-        make_variant(tmp_path, "default", seed, accuracy)
+        make_variant(tmp_path, "standardised", seed, accuracy)
     make_variant(tmp_path, "flat_prior", 0, 50.0)
     return tmp_path
 
@@ -123,26 +121,98 @@ def test_traces_keep_scored_iterations_only(study):
     assert set(traces["iteration"]) == {1}
 
 
+def tables(study):
+    """What decisions rest on: variants and runs."""
+    return variants_table(finished([study], TRIED), "abc"), runs_table(finished([study], RUNS), "abc")
+
+
 def test_decisions_are_means_over_seeds(study):
-    table = decisions_table(finished([study], TRIED)).set_index("variant")
-    assert table.loc["default", "test_accuracy_mean"] == 92
-    assert table.loc["default", "test_accuracy_std"] == pytest.approx(np.std([90, 91, 95], ddof=1))
-    assert table.loc["default", "seeds"] == "0 1 2"
+    table = decisions_table(*tables(study)).set_index("variant")
+    assert table.loc["standardised", "test_accuracy_mean"] == 92
+    assert table.loc["standardised", "test_accuracy_std"] == pytest.approx(np.std([90, 91, 95], ddof=1))
+    assert table.loc["standardised", "seeds"] == "0 1 2"
     assert table.loc["flat_prior", "n_seeds"] == 1
+
+
+def test_decisions_are_compared_with_the_runs_of_constant(study):
+    table = decisions_table(*tables(study)).set_index("variant")
+    assert table.loc["default", ["test_accuracy_mean", "seeds"]].tolist() == [91, "0 1"]
+    assert set(table.index) == {"default", "standardised", "flat_prior"}
+
+
+def test_variants_say_how_they_were_made(study):
+    variants, _ = tables(study)
+    assert len(variants) == 4
+    assert {"seed", "machine", "python", "commit"} <= set(variants)
 
 
 def test_table_of_decisions_sets_published_first_and_no_spread_of_one_seed(study):
     template = PUBLISHED.parents[2] / "paper" / "templates" / "decisions.tex.j2"
-    lines = as_latex(decisions_table(finished([study], TRIED)), read_cells(PUBLISHED), template).splitlines()
+    lines = as_latex(decisions_table(*tables(study)), read_cells(PUBLISHED), template).splitlines()
     rows = [line for line in lines if line.count("&") == 8 and line.endswith("\\\\")][1:]
     assert [row.split(" & ")[0] for row in rows] == [
         "Published",
         "Nothing changed",
+        "Pixels of mean 0 and variance 1",
         "Prior scale 0.1 for every weight",
     ]
     assert rows[0].split(" & ")[1:3] == ["$92.46$", "$-0.273$"]
-    assert rows[1].split(" & ")[1] == "$92.00 \\pm 2.65$"
-    assert rows[2].split(" & ")[1] == "$50.00$"
+    assert rows[2].split(" & ")[1] == "$92.00 \\pm 2.65$"
+    assert rows[3].split(" & ")[1] == "$50.00$"
+
+
+def keep(study, into, commit):
+    command = [sys.executable, SCRIPT, study, "--into", into, "--commit", commit]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+def test_what_is_kept_stays_unless_it_was_made_again(study, tmp_path):
+    into, elsewhere = tmp_path / "measured", tmp_path / "elsewhere"
+    assert keep(study, into, "0123456789").returncode == 0
+    make_run(elsewhere, "constant", "ld", 1, test_accuracy=70.0)
+    make_run(elsewhere, "linear", "ld", 0, test_accuracy=60.0)
+    make_variant(elsewhere, "flat_prior", 1, 60.0)
+    assert keep(elsewhere, into, "later").returncode == 0
+    runs = pd.read_csv(into / "runs.csv", dtype={"commit": str}).set_index(["scheme", "seed"])
+    assert runs[["test_accuracy", "commit"]].apply(tuple, axis=1).to_dict() == {
+        ("constant", 0): (90.0, "0123456789"),
+        ("constant", 1): (70.0, "later"),
+        ("full_batch", 1): (95.0, "0123456789"),
+        ("linear", 0): (60.0, "later"),
+    }
+    assert len(pd.read_csv(into / "traces.csv")) == 4
+    decisions = pd.read_csv(into / "decisions.csv").set_index("variant")
+    assert decisions["n_seeds"].to_dict() == {"default": 2, "flat_prior": 2, "standardised": 3}
+    assert decisions.loc["flat_prior", "test_accuracy_mean"] == 55
+
+
+def test_keeping_the_same_study_twice_changes_nothing(study, tmp_path):
+    into = tmp_path / "measured"
+
+    def kept():
+        assert keep(study, into, "abc").returncode == 0
+        return {file.name: file.read_bytes() for file in into.iterdir()}
+
+    assert kept() == kept()
+
+
+@pytest.mark.parametrize("setting", ["particles", "n_train"])
+def test_runs_of_another_study_are_refused(study, tmp_path, setting):
+    into, other = tmp_path / "measured", tmp_path / "other"
+    assert keep(study, into, "abc").returncode == 0
+    before = (into / "runs.csv").read_bytes()
+    make_run(other, "linear", "ld", 0, **{setting: 77})
+    done = keep(other, into, "abc")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and f"have {setting}" in done.stderr and "77" in done.stderr
+    assert (into / "runs.csv").read_bytes() == before
+
+
+def test_variants_without_a_run_are_refused(tmp_path):
+    make_variant(tmp_path, "flat_prior", 0, 50.0)
+    done = keep(tmp_path, tmp_path / "measured", "abc")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and "no run to compare" in done.stderr
 
 
 def test_command_writes_tables_and_refuses_an_empty_study(study, tmp_path):
@@ -153,6 +223,7 @@ def test_command_writes_tables_and_refuses_an_empty_study(study, tmp_path):
         "runs.csv",
         "summary.csv",
         "traces.csv",
+        "variants.csv",
         "decisions.csv",
         "verify.txt",
     }
@@ -187,60 +258,6 @@ def test_every_measured_number_of_the_text_is_defined(study, tmp_path, with_deci
     within = (
         "in 1 of the 2 scores" if with_decisions else "in none of the scores, because none can be compared"
     )
-    assert numbers["measured/decision/default/within"] == within
-    found = numbers["measured/decision/mnist/default/ld/test_accuracy"]
+    assert numbers["measured/decision/standardised/within"] == within
+    found = numbers["measured/decision/mnist/standardised/ld/test_accuracy"]
     assert found == (r"\ensuremath{92.00}" if with_decisions else "n/a")
-
-
-@pytest.mark.parametrize("minibatch", ["gradient", "particle"])
-@pytest.mark.parametrize("kernel", ["ld", "hmc"])
-def test_sampler_by_hand_is_the_sampler_where_all_minibatches_are_the_same(kernel, minibatch):
-    """With one minibatch of all data it does not matter how often it is drawn."""
-    n = gaussian.N_DATA
-    settings = Settings("constant", kernel, particles=6, iterations=12, batch_size=n, step_size=0.7)
-    run = Run(gaussian.log_likelihood, gaussian.prior(), *gaussian.data(), settings, seed=3)
-    particles, log_weights = sample_by_hand(run, settings, 3, minibatch)
-    run.advance(settings.iterations)
-    assert run.trace()["resampled"].any()
-    np.testing.assert_allclose(particles, run.state.particles, rtol=1e-3, atol=1e-4)
-    np.testing.assert_allclose(log_weights, run.state.log_weights, atol=1e-3)
-
-
-def test_without_weights_particles_move_as_in_the_sampler_that_never_resamples():
-    """J_eff is never below one, so that two particles are never resampled."""
-    settings = Settings("constant", "hmc", particles=2, iterations=12, batch_size=5, step_size=0.3)
-    run = Run(gaussian.log_likelihood, gaussian.prior(), *gaussian.data(), settings, seed=3)
-    particles, _ = sample_by_hand(run, settings, 3, "iteration", weighted=False)
-    run.advance(settings.iterations)
-    np.testing.assert_allclose(particles, run.state.particles, rtol=1e-4, atol=1e-5)
-
-
-def test_without_weights_no_particle_depends_on_another():
-    settings = Settings("constant", "hmc", particles=6, iterations=12, batch_size=5, step_size=0.3)
-    run = Run(gaussian.log_likelihood, gaussian.prior(), *gaussian.data(), settings, seed=3)
-    particles, log_weights = sample_by_hand(run, settings, 3, "iteration", weighted=False)
-    assert len({tuple(np.asarray(particle)) for particle in particles}) == 6
-    np.testing.assert_allclose(np.exp(log_weights), 1 / 6, rtol=1e-6)
-
-
-def test_variants_differ_from_the_default_in_one_thing():
-    default = VARIANTS["default"]
-    for name, variant in VARIANTS.items():
-        changes = (
-            variant.settings != default.settings,
-            variant.model,
-            variant.minibatch != "iteration",
-            not variant.weighted,
-        )
-        assert sum(map(bool, changes)) == (name != "default"), name
-
-
-def test_a_variant_without_data_is_refused_in_one_line(tmp_path):
-    options = {"variant": "default", "data": tmp_path / "none.npz", "network": "lenet5", "kernel": "ld"}
-    options |= {"seed": 0, "out": tmp_path / "out.json"}
-    command = [sys.executable, SCRIPT.with_name("variants.py")]
-    command += [str(part) for name, value in options.items() for part in (f"--{name}", value)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1 and "none.npz" in done.stderr
-    assert not (tmp_path / "out.json").exists()

@@ -21,7 +21,7 @@ rule variant:
         particles=STUDY.settings["particles"],
         iterations=STUDY.settings["iterations"],
         sampler=SAMPLER,
-        source=script_hash("variants.py"),
+        source=script_hash("variants.py", "variant_models.py", "variant_sampler.py"),
     message:
         "Trying {wildcards.variant}: {wildcards.dataset}, {wildcards.kernel}, seed {wildcards.seed}"
     shell:
@@ -33,6 +33,8 @@ rule variant:
 
 rule decisions:
     input:
+        # What each is compared with: the study's own runs, with nothing changed.
+        of_all_runs(rules.run.output.metrics, "constant"),
         [
             rules.variant.output[0].format(
                 dataset=dataset, variant=name, kernel=kernel, seed=seed
@@ -41,5 +43,7 @@ rule decisions:
             for dataset in STUDY.settings["datasets"]
             for kernel in STUDY.settings["kernels"]
             for seed in STUDY.settings["seeds"]
-            if NETWORKS[dataset] in variant.networks and kernel in variant.kernels
+            if name != "default"
+            and NETWORKS[dataset] in variant.networks
+            and kernel in variant.kernels
         ],

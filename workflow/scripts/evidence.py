@@ -4,9 +4,16 @@
 
 reads every finished run and variant under that folder (of several folders, the last that has it), starts
 none, and writes into paper/measured:
-`runs.csv` (a row a run, with settings, machine, versions and commit), `summary.csv` (mean and spread over
-seeds; a cell that was not run has no numbers), `traces.csv` (the iterations at which runs were scored),
-`decisions.csv` (a row a variant, dataset and kernel) and `verify.txt` (what `snakemake verify` says to it).
+
+- `runs.csv`: a row a run, with settings, machine, versions and commit;
+- `summary.csv`: mean and spread over seeds; a cell that was not run has no numbers;
+- `traces.csv`: the iterations at which runs were scored;
+- `variants.csv`: a row a variant, dataset, kernel and seed;
+- `decisions.csv`: its mean and spread over seeds, beside `constant` with nothing changed;
+- `verify.txt`: what `snakemake verify` says to `summary.csv`.
+
+What is kept there already stays, unless it was made again: a study can be carried on elsewhere, where its
+first results are not. Runs of other settings than those kept are refused.
 """
 
 import argparse
@@ -40,7 +47,10 @@ TRACED = (
     "test_accuracy",
 )
 RUNS, TRIED = "runs/*/*/*/seed-*/metrics.json", "variants/*/*/*/seed-*.json"
+RUN = [*GROUP, "seed"]
+ONE_STUDY = ["particles", "iterations", "n_train", "n_test", *SETTINGS, "batch_norm"]
 DECISION = ["dataset", "variant", "kernel", "particles", "iterations", "step_size"]
+TRIAL = ["dataset", "variant", "kernel", "seed"]
 SCORES = ["test_log_likelihood", "test_accuracy"]
 
 
@@ -50,16 +60,21 @@ def finished(studies: list[Path], pattern: str) -> list[Path]:
     return [files[name] for name in sorted(files)]
 
 
+def provenance(file: Path, commit: str | None) -> dict[str, str]:
+    """Say where and by which sources a result under a study's folder was made."""
+    about = {"machine": processor(), "python": platform.python_version()}
+    return about | {"commit": commit or commit_of(file.parents[4])}
+
+
 def runs_table(files: list[Path], commit: str | None = None) -> pd.DataFrame:
     """One row a finished run, with all that is needed to make it again."""
-    about = {"machine": processor(), "python": platform.python_version()}
     rows = []
     for file in files:
         run = json.loads(file.read_text())
         row = {name: run[name] for name in RUN_COLUMNS} | {name: run["settings"][name] for name in SETTINGS}
         versions = {f"{name}_version": run["versions"][name] for name in ("smcda", "jax", "flax")}
         row |= {name: run[name] for name in ("batch_norm", "gradients", "resumed")}
-        rows.append(row | versions | about | {"commit": commit or commit_of(file.parents[4])})
+        rows.append(row | versions | provenance(file, commit))
     return pd.DataFrame(rows)
 
 
@@ -69,19 +84,44 @@ def traces_table(files: list[Path]) -> pd.DataFrame:
     for file in files:
         run = json.loads(file.read_text())
         trace = pd.read_csv(file.with_name("trace.csv")).dropna(subset=["test_accuracy"])[list(TRACED)]
-        parts.append(trace.assign(**{name: run[name] for name in (*GROUP, "seed")}))
-    table = pd.concat(parts)
-    return table[[*GROUP, "seed", *TRACED]]
+        parts.append(trace.assign(**{name: run[name] for name in RUN}))
+    return pd.concat(parts)[[*RUN, *TRACED]] if parts else pd.DataFrame(columns=[*RUN, *TRACED])
 
 
-def decisions_table(files: list[Path]) -> pd.DataFrame:
-    """Mean and spread over the seeds of each variant that was tried."""
-    tried = pd.DataFrame([json.loads(file.read_text()) for file in files])
-    groups = tried.groupby(DECISION)
+def variants_table(files: list[Path], commit: str | None = None) -> pd.DataFrame:
+    """One row a variant that was tried with a seed."""
+    return pd.DataFrame([json.loads(file.read_text()) | provenance(file, commit) for file in files])
+
+
+def decisions_table(variants: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Mean and spread over the seeds of each variant, and of `constant` with nothing changed."""
+    unchanged = runs[runs["scheme"] == "constant"].assign(variant="default")
+    groups = pd.concat([unchanged, variants])[[*DECISION, "seed", *SCORES]].groupby(DECISION)
     table = groups["seed"].agg(n_seeds="count", seeds=lambda seeds: " ".join(map(str, sorted(seeds))))
     for score in SCORES:
         table[f"{score}_mean"], table[f"{score}_std"] = groups[score].mean(), groups[score].std(ddof=1)
     return table.reset_index()
+
+
+def with_kept(made: pd.DataFrame, kept_in: Path, key: list[str]) -> pd.DataFrame:
+    """Add the rows of a kept table whose key was not made again, in the order of the key."""
+    tables = [made] if len(made) else []
+    if kept_in.exists():
+        kept = pd.read_csv(kept_in, dtype={"commit": str})
+        made_again = set(made[key].itertuples(index=False, name=None)) if tables else set()
+        tables.append(kept[[row not in made_again for row in kept[key].itertuples(index=False, name=None)]])
+    tables = [table for table in tables if len(table)]
+    return pd.concat(tables).sort_values(key, kind="stable", ignore_index=True) if tables else made
+
+
+def refuse_two_studies(runs: pd.DataFrame) -> None:
+    """Leave where runs of one cell differ in a setting: their mean would mean nothing."""
+    for cell, group in runs.groupby(["dataset", "kernel"]):
+        for name in ONE_STUDY:
+            values = group[name].unique()
+            if len(values) > 1:
+                found = " and ".join(str(value) for value in values)
+                sys.exit(f"evidence: runs of {' '.join(cell)} have {name} {found}: keep them apart by --into")
 
 
 def expected_runs(runs: pd.DataFrame) -> list[dict[str, Any]]:
@@ -118,14 +158,18 @@ def main() -> None:
         "--commit", help="of the sources that made the runs; that of the copy they are in if not given"
     )
     options = parser.parse_args()
-    files = finished(options.study, RUNS)
-    if not files:
+    files, tried = (finished(options.study, pattern) for pattern in (RUNS, TRIED))
+    if not files and not tried:
         sys.exit(f"evidence: {options.study[-1]} holds no finished run: start one as the README says")
-    runs = runs_table(files, options.commit)
-    tables = {"runs": runs, "summary": summarise(runs, expected_runs(runs)), "traces": traces_table(files)}
-    variants = finished(options.study, TRIED)
-    if variants:
-        tables["decisions"] = decisions_table(variants)
+    runs = with_kept(runs_table(files, options.commit), options.into / "runs.csv", RUN)
+    if runs.empty:
+        sys.exit(f"evidence: {options.study[-1]} holds variants, but no run to compare them with")
+    refuse_two_studies(runs)
+    traces = with_kept(traces_table(files), options.into / "traces.csv", RUN)
+    tables = {"runs": runs, "summary": summarise(runs, expected_runs(runs)), "traces": traces}
+    variants = with_kept(variants_table(tried, options.commit), options.into / "variants.csv", TRIAL)
+    if len(variants):
+        tables |= {"variants": variants, "decisions": decisions_table(variants, runs)}
     for name, table in tables.items():
         write_text(options.into / f"{name}.csv", table.to_csv(index=False, float_format="%.8g"))
         print(f"{options.into / name}.csv: {len(table)} rows")

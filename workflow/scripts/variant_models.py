@@ -1,0 +1,67 @@
+"""The networks of the experiments: one of the package's, with one thing changed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+
+from smcda import native
+from smcda.layers import ConvPool, maximum_of_tile
+from smcda.networks import NETWORKS, make_model
+from smcda.priors import gaussian
+
+MINIBATCH = 500
+
+
+class MaxPoolingLeNet5(nn.Module):
+    """LeNet-5 with the maximum of each tile in place of its mean."""
+
+    @nn.compact
+    def __call__(self, images: Any) -> Any:
+        """Logits of each image."""
+        x = images[..., None].astype(jnp.float32) / 255
+        for n_out, padding in ((6, 2), (16, 0)):
+            x = ConvPool(n_out, 5, padding=padding, pool=maximum_of_tile, between=jnp.tanh)(x)
+        x = x.reshape(len(x), -1)
+        for width in (120, 84):
+            x = jnp.tanh(nn.Dense(width)(x))
+        return nn.Dense(10)(x)
+
+
+def standardiser(images: np.ndarray) -> Callable[[Any], Any]:
+    """Give the way to pixels that have mean 0 and variance 1 once the network has divided them by 255."""
+    mean, std = images.mean(), images.std()
+    return lambda x: 255 * (x.astype(jnp.float32) - mean) / std
+
+
+def changed_model(change: str | None, network: str, data: Any) -> tuple[Any, Any, int | None]:
+    """Put the network together with the one change asked for.
+
+    Also gives its native code, where there is some, and the number of images that must stay together:
+    a minibatch, where it is normalised by its own statistics.
+    """
+    if change == "max_pooling":
+        return make_model(MaxPoolingLeNet5()), None, None
+    normalised = network == "fashion_cnn" and change != "no_batch_norm"
+    options = {"batch_norm": True} if normalised else {}
+    reference = jnp.asarray(data.train_x[:MINIBATCH]) if normalised else None
+    minibatch = MINIBATCH if normalised else None
+    if change == "standardised":
+        standardise = standardiser(data.train_x)
+        plain = make_model(
+            NETWORKS[network](**options), None if reference is None else standardise(reference)
+        )
+        model = plain._replace(
+            log_likelihood=lambda parameters, x, y: plain.log_likelihood(parameters, standardise(x), y),
+            logits=lambda parameters, x: plain.logits(parameters, standardise(x)),
+        )
+        return model, None, minibatch
+    model = make_model(NETWORKS[network](**options), reference)
+    if change == "flat_prior":
+        shapes = jax.eval_shape(model.prior.sample, jax.random.key(0))
+        zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, np.float32), shapes)
+        model = model._replace(prior=gaussian(zeros, jax.tree.map(lambda _: 0.1, shapes)))
+    return model, native.load(network, reference), minibatch
