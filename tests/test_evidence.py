@@ -16,14 +16,14 @@ from evidence import (
     RUNS,
     TRIED,
     decisions_table,
-    expected_runs,
     finished,
+    kept_summary,
     runs_table,
     traces_table,
     variants_table,
 )
 from measured_numbers import measured_numbers
-from summary import METRICS, RUN_COLUMNS, summarise
+from summary import METRICS, RUN_COLUMNS
 from verify import report, verify
 
 SCRIPT = PUBLISHED.parents[1] / "scripts" / "evidence.py"
@@ -104,7 +104,7 @@ def test_the_commit_is_that_of_the_copy_that_holds_the_study(study):
 
 def test_summary_names_what_was_not_run(study):
     runs = runs_table(finished([study], RUNS), "abc")
-    summary = summarise(runs, expected_runs(runs)).set_index(["dataset", "scheme", "kernel"])
+    summary = kept_summary(runs).set_index(["dataset", "scheme", "kernel"])
     assert len(summary) == len(read_cells(PUBLISHED))
     constant = summary.loc[("mnist", "constant", "ld")]
     assert (constant["test_accuracy_mean"], constant["n_seeds"]) == (91.0, 2)
@@ -113,6 +113,14 @@ def test_summary_names_what_was_not_run(study):
     not_run = summary.loc[("fashion_mnist", "linear", "hmc")]
     assert not_run["n_seeds"] == 0
     assert not_run[[f"{name}_mean" for name in METRICS]].isna().all()
+
+
+def test_seconds_of_two_machines_make_no_speed_up(study):
+    runs = runs_table(finished([study], RUNS), "abc")
+    runs.loc[runs["scheme"] == "full_batch", "machine"] = "another"
+    constant = kept_summary(runs).set_index(["dataset", "scheme", "kernel"]).loc[("mnist", "constant", "ld")]
+    assert np.isnan(constant["speedup_seconds"])
+    assert constant["speedup_gradients"] == 1
 
 
 def test_traces_keep_scored_iterations_only(study):

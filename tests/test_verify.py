@@ -76,6 +76,12 @@ def test_cell_that_was_not_run_never_passes(same, published):
     assert exit_code(verify(same, published)) == 3
 
 
+def test_a_cell_says_how_many_seeds_it_rests_on(same, published):
+    key = ("mnist", "constant", "ld")
+    same[key]["n_seeds"] = "2"
+    assert check_cell(same, published, key, "test_accuracy").found == "92.46 (+0.00) n=2"
+
+
 def test_empty_study_passes_nothing(published):
     assert {check.outcome for check in verify({}, published)} == {NOT_RUN}
 
@@ -141,3 +147,22 @@ def test_command_prints_writes_and_leaves_with_its_code(same, tmp_path):
     )
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1 and "no.csv" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "0 pass, 0 FAIL, 54 not run"),
+        ("a,b\n1,2\n", "no column 'dataset'"),
+        ("dataset,scheme,kernel\nmnist,constant\n", "not of one length"),
+        ("dataset,scheme,kernel,test_accuracy_mean\nmnist,constant,ld,high\n", "'high'"),
+        ("\xff", "utf-8"),
+    ],
+)
+def test_a_file_that_is_no_summary_is_one_line(tmp_path, text, said):
+    file = tmp_path / "summary.csv"
+    file.write_bytes(text.encode("latin-1"))
+    done = subprocess.run([sys.executable, SCRIPT, file], capture_output=True, text=True, check=False)
+    assert said in done.stdout + done.stderr
+    assert done.returncode == (1 if text else 3)
+    assert done.stderr.count("\n") == bool(text)

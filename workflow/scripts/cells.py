@@ -61,7 +61,13 @@ _SPECIAL = {
 def read_cells(path: Path) -> Cells:
     """Read a table with a row a cell; every value stays the text it was written as."""
     with Path(path).open(newline="", encoding="utf-8") as stream:
-        return {(row["dataset"], row["scheme"], row["kernel"]): row for row in csv.DictReader(stream)}
+        rows = list(csv.DictReader(stream))
+    if any(None in row or None in row.values() for row in rows):
+        raise ValueError("its rows are not of one length")
+    try:
+        return {(row["dataset"], row["scheme"], row["kernel"]): row for row in rows}
+    except KeyError as column:
+        raise ValueError(f"it has no column {column}") from None
 
 
 def number(cells: Cells, key: Key, column: str) -> float | None:

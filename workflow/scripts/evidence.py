@@ -6,7 +6,8 @@ reads every finished run and variant under that folder (of several folders, the 
 none, and writes into paper/measured:
 
 - `runs.csv`: a row a run, with settings, machine, versions and commit;
-- `summary.csv`: mean and spread over seeds; a cell that was not run has no numbers;
+- `summary.csv`: mean and spread over seeds; a cell that was not run has no numbers, and seconds of
+  different machines make no speed-up;
 - `traces.csv`: the iterations at which runs were scored;
 - `variants.csv`: a row a variant, dataset, kernel and seed;
 - `decisions.csv`: its mean and spread over seeds, beside `constant` with nothing changed;
@@ -124,6 +125,17 @@ def refuse_two_studies(runs: pd.DataFrame) -> None:
                 sys.exit(f"evidence: runs of {' '.join(cell)} have {name} {found}: keep them apart by --into")
 
 
+def kept_summary(runs: pd.DataFrame) -> pd.DataFrame:
+    """Means over seeds; seconds are compared only where both sides are of one and the same machine."""
+    summary = summarise(runs, expected_runs(runs))
+    machines = {cell: set(names) for cell, names in runs.groupby(GROUP)["machine"]}
+    for row, (dataset, scheme, kernel) in enumerate(summary[GROUP].itertuples(index=False, name=None)):
+        sides = (machines.get((dataset, name, kernel), set()) for name in (scheme, "full_batch"))
+        if len(set.union(*sides)) > 1:
+            summary.loc[row, "speedup_seconds"] = float("nan")
+    return summary
+
+
 def expected_runs(runs: pd.DataFrame) -> list[dict[str, Any]]:
     """The published cells, each with every seed that any run used."""
     seeds = sorted(set(runs["seed"]))
@@ -166,7 +178,7 @@ def main() -> None:
         sys.exit(f"evidence: {options.study[-1]} holds variants, but no run to compare them with")
     refuse_two_studies(runs)
     traces = with_kept(traces_table(files), options.into / "traces.csv", RUN)
-    tables = {"runs": runs, "summary": summarise(runs, expected_runs(runs)), "traces": traces}
+    tables = {"runs": runs, "summary": kept_summary(runs), "traces": traces}
     variants = with_kept(variants_table(tried, options.commit), options.into / "variants.csv", TRIAL)
     if len(variants):
         tables |= {"variants": variants, "decisions": decisions_table(variants, runs)}

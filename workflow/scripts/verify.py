@@ -2,14 +2,15 @@
 
     python workflow/scripts/verify.py paper/measured/summary.csv
 
-A cell passes if its mean lies within the tolerance of the published one: three published standard
-deviations or the least that is worth noticing, whichever is larger. A claim is judged on the cells that are
-there. What was not run is 'not run' and never passes. Leaves with 0 if everything passed, 1 if something
-failed, 3 if nothing failed but something was not run.
+A cell passes if its mean over n seeds lies within the tolerance of the published one: three published
+standard deviations or the least that is worth noticing, whichever is larger. A claim is judged on the
+cells that are there. What was not run is 'not run' and never passes. Leaves with 0 if everything passed, 1
+if something failed, 3 if nothing failed but something was not run.
 """
 
 import argparse
 import csv
+import io
 import sys
 from collections.abc import Callable
 from itertools import combinations
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cells import DECIMALS, Cells, Key, number, published_speedup, read_cells, rounded
+
+from smcda.files import write_text
 
 PUBLISHED = Path(__file__).parents[1] / "resources" / "published_table.csv"
 LEAST = {
@@ -51,6 +54,8 @@ def check_cell(cells: Cells, published: Cells, key: Key, metric: str) -> Check:
         return Check(what, "", asked, NOT_RUN)
     difference = ours - theirs
     found = f"{rounded(ours, digits)} ({rounded(difference, digits, sign='+')})"
+    seeds = number(cells, key, "n_seeds")
+    found += f" n={seeds:.0f}" if seeds else ""
     return Check(what, found, asked, PASS if abs(difference) <= tolerance else FAIL)
 
 
@@ -175,16 +180,23 @@ def main() -> None:
     parser.add_argument("--published", type=Path, default=PUBLISHED)
     parser.add_argument("--csv", type=Path, help="write the report here too")
     options = parser.parse_args()
+    tables = []
     for path in (options.summary, options.published):
         if not path.is_file():
             sys.exit(f"verify: {path} is not there: give the summary.csv of a finished study")
-    checks = verify(read_cells(options.summary), read_cells(options.published))
+        try:
+            tables.append(read_cells(path))
+        except ValueError as error:
+            sys.exit(f"verify: {path} is no summary.csv of a study: {error}")
+    try:
+        checks = verify(*tables)
+    except ValueError as error:
+        sys.exit(f"verify: {options.summary} is damaged: {error}")
     print(report(checks))
     if options.csv:
-        options.csv.parent.mkdir(parents=True, exist_ok=True)
-        with options.csv.open("w", newline="") as stream:
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerows([Check._fields, *checks])
+        table = io.StringIO()
+        csv.writer(table, lineterminator="\n").writerows([Check._fields, *checks])
+        write_text(options.csv, table.getvalue())
     sys.exit(exit_code(checks))
 
 
