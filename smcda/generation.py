@@ -17,8 +17,10 @@ import os
 import re
 import shutil
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +124,7 @@ def _orbax() -> Iterator[tuple[Any, Any]]:
     """Orbax and a checkpointer of its; what it logs on a failure, pages of tracebacks, is raised as well."""
     import orbax.checkpoint as orbax  # takes a while, and most runs end before they need it
 
+    _ignore_late_answers()
     log = logging.getLogger("absl")
     before, log.disabled = log.disabled, True
     try:
@@ -134,6 +137,23 @@ def _orbax() -> Iterator[tuple[Any, Any]]:
             yield orbax, checkpointer
     finally:
         log.disabled = before
+
+
+@cache
+def _ignore_late_answers() -> None:
+    """Keep quiet about files that answer after Orbax has given up on the first that failed.
+
+    By then its event loop is closed; Python prints a traceback of that, from a thread of TensorStore's,
+    although the failure itself has been raised and told.
+    """
+    tell = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        late = isinstance(unraisable.exc_value, RuntimeError)
+        if not (late and str(unraisable.exc_value) == "Event loop is closed"):
+            tell(unraisable)
+
+    sys.unraisablehook = hook
 
 
 def _must_match(found: Any, like: Any) -> None:

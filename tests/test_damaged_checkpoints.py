@@ -4,7 +4,9 @@ import json
 import os
 import pickle
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -151,6 +153,19 @@ def test_reading_never_unpickles(two, tmp_path, monkeypatch):
         monkeypatch.setattr(pickle, name, forbidden)
     monkeypatch.setattr(np.lib.format, "pickle", None, raising=False)
     assert restored(tmp_path / "c") == 2
+
+
+def test_files_that_answer_late_print_nothing_and_other_surprises_do(two, tmp_path, monkeypatch):
+    """A failed read closes Orbax's event loop while other files are still on their way."""
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    generation._ignore_late_answers.cache_clear()
+    assert restored(tmp_path / "c") == 2
+    late, other = (SimpleNamespace(exc_value=RuntimeError(said)) for said in ("Event loop is closed", "oh"))
+    sys.unraisablehook(late)
+    sys.unraisablehook(other)
+    assert told == [other]
+    generation._ignore_late_answers.cache_clear()
 
 
 EXAMPLES = int(os.environ.get("SMCDA_EXAMPLES", "40"))
