@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cells import read_cells
+from curvature import COLUMNS
 from decisions import as_latex
 from evidence import (
     MEASURED,
@@ -22,7 +23,7 @@ from evidence import (
     traces_table,
     variants_table,
 )
-from measured_numbers import measured_numbers
+from measured_numbers import curvature_numbers, measured_numbers
 from summary import METRICS, RUN_COLUMNS
 from verify import report, verify
 
@@ -54,6 +55,13 @@ def make_variant(study, name, seed, accuracy):
     file.write_text(json.dumps(about | {"step_size": 0.002, "seed": seed} | scores))
 
 
+def make_curvature(study, kernel, seed, *eigenvalues):
+    file = study / "curvature" / "mnist" / kernel / f"seed-{seed}.csv"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    rows = [f"mnist,{kernel},{seed},4,{k},0.002,60000,{value}" for k, value in enumerate(eigenvalues)]
+    file.write_text("\n".join([",".join(COLUMNS), *rows]) + "\n")
+
+
 @pytest.fixture
 def study(tmp_path):
     make_run(tmp_path, "constant", "ld", 0, test_accuracy=90.0, runtime_s=2.0)
@@ -62,6 +70,7 @@ def study(tmp_path):
     for seed, accuracy in enumerate((90.0, 91.0, 95.0)):
         make_variant(tmp_path, "standardised", seed, accuracy)
     make_variant(tmp_path, "flat_prior", 0, 50.0)
+    make_curvature(tmp_path, "ld", 0, 1.0, 17.0)
     return tmp_path
 
 
@@ -233,6 +242,7 @@ def test_command_writes_tables_and_refuses_an_empty_study(study, tmp_path):
         "traces.csv",
         "variants.csv",
         "decisions.csv",
+        "curvature.csv",
         "verify.txt",
     }
     assert len(pd.read_csv(into / "runs.csv")) == 3
@@ -248,13 +258,34 @@ def test_the_verdict_that_is_kept_is_that_on_the_study_that_is_kept():
     assert (MEASURED / "verify.txt").read_text() == report(checks) + "\n"
 
 
+def test_curvature_is_set_beside_what_leapfrog_can_bear(study, tmp_path):
+    """4 / (0.002^2 60,000) is 16.7."""
+    into = tmp_path / "measured"
+    make_curvature(study, "ld", 1, 2.0, 3.0)
+    assert keep(study, into, "abc").returncode == 0
+    make_curvature(study, "ld", 0, 1.5, 17.5)
+    assert keep(study, into, "abc").returncode == 0
+    table = pd.read_csv(into / "curvature.csv")
+    assert table["eigenvalue"].tolist() == [1.5, 17.5, 2.0, 3.0]
+    runs = pd.DataFrame({"step_size": [0.002], "n_train": [60_000]})
+    numbers = curvature_numbers(table, [("mnist", "ld"), ("mnist", "hmc")], runs)
+    assert numbers == {
+        "curvature/limit": "16.7",
+        "curvature/limit_3h": "1.9",
+        "curvature/mnist/ld": "1.5 to 17.5",
+        "curvature/mnist/ld/beyond": "in 1 of the 4 looks",
+        "curvature/mnist/hmc": "n/a",
+        "curvature/mnist/hmc/beyond": "in none of the looks, because none can be compared",
+    }
+
+
 @pytest.mark.parametrize("with_decisions", [True, False])
 def test_every_measured_number_of_the_text_is_defined(study, tmp_path, with_decisions):
     into = tmp_path / "measured"
     command = [sys.executable, SCRIPT, study, "--into", into, "--commit", "abc"]
     subprocess.run(command, check=True, capture_output=True)
-    decisions = into / "decisions.csv" if with_decisions else None
-    files = (into / "runs.csv", into / "summary.csv", decisions)
+    beside = (into / f"{name}.csv" if with_decisions else None for name in ("decisions", "curvature"))
+    files = (into / "runs.csv", into / "summary.csv", *beside)
     numbers = measured_numbers(*files, read_cells(PUBLISHED))
     text = (PUBLISHED.parents[2] / "paper" / "main.tex").read_text()
     used = {key for key in re.findall(r"\\val\{([^}#]+)\}", text) if key.startswith("measured/")}

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 import variants as script
+from curvature import largest_eigenvalue
 from variant_models import changed_model, standardiser
 from variant_sampler import sample_by_hand
 from variants import VARIANTS
@@ -107,3 +108,12 @@ def test_max_pooling_changes_no_shape_but_the_logits(images):
 @pytest.mark.parametrize(("change", "together"), [(None, 500), ("no_batch_norm", None)])
 def test_images_stay_together_where_they_are_normalised(images, change, together):
     assert changed_model(change, "fashion_cnn", images)[2] == together
+
+
+def test_the_largest_eigenvalue_of_a_known_hessian_is_found():
+    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0]
+    hessian = jax.numpy.asarray(rotation @ np.diag([9.0, 5.0, 3.0, 1.0, 0.5, -2.0]) @ rotation.T, "float32")
+    start = jax.numpy.ones(6)
+    found, vector = largest_eigenvalue(lambda x: x @ hessian @ x / 2 + x.sum(), start, start)
+    assert float(found) == pytest.approx(9.0, rel=1e-4)
+    np.testing.assert_allclose(np.abs(vector / np.linalg.norm(vector)), np.abs(rotation[:, 0]), atol=1e-3)

@@ -1,6 +1,7 @@
-"""What the published text leaves open, tried one change at a time (workflow/scripts/variants.py).
+"""What the published text leaves open, tried one change at a time (workflow/scripts/variants.py), and how near
+to the limit of leapfrog its step size is (workflow/scripts/curvature.py).
 
-Asked for by name only: `snakemake decisions --configfile config/cpu-study.yaml`.
+Asked for by name only: `snakemake decisions --configfile config/cpu-study.yaml`, likewise `curvatures`.
 """
 
 from variants import VARIANTS
@@ -47,3 +48,35 @@ rule decisions:
             and NETWORKS[dataset] in variant.networks
             and kernel in variant.kernels
         ],
+
+
+rule curvature:
+    input:
+        data=rules.data.output.data,
+    output:
+        out("curvature/{dataset}/{kernel}/seed-{seed}.csv"),
+    log:
+        out("logs/curvature/{dataset}/{kernel}/seed-{seed}.log"),
+    threads: 1
+    params:
+        network=lambda wildcards: NETWORKS[wildcards.dataset],
+        particles=STUDY.settings["particles"],
+        iterations=STUDY.settings["iterations"],
+        sampler=SAMPLER,
+        source=script_hash("curvature.py", "variants.py", "variant_models.py"),
+    message:
+        "Following the curvature: {wildcards.dataset}, {wildcards.kernel}, seed {wildcards.seed}"
+    shell:
+        "python workflow/scripts/curvature.py --data {input.data} --network {params.network}"
+        " --kernel {wildcards.kernel} --seed {wildcards.seed} --particles {params.particles}"
+        " --iterations {params.iterations} --threads {threads} --out {output} 2> {log}"
+
+
+rule curvatures:
+    input:
+        expand(
+            rules.curvature.output,
+            dataset=STUDY.settings["datasets"],
+            kernel=STUDY.settings["kernels"],
+            seed=STUDY.settings["seeds"],
+        ),

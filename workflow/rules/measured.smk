@@ -20,6 +20,8 @@ if HAS_MEASURED:
     }
 if HAS_DECISIONS:
     MEASURED_INPUTS["decisions"] = MEASURED / "decisions.csv"
+if (MEASURED / "curvature.csv").exists():
+    MEASURED_INPUTS["curvature"] = MEASURED / "curvature.csv"
 
 
 use rule table as measured_table with:

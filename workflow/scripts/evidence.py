@@ -11,6 +11,7 @@ none, and writes into paper/measured:
 - `traces.csv`: the iterations at which runs were scored;
 - `variants.csv`: a row a variant, dataset, kernel and seed;
 - `decisions.csv`: its mean and spread over seeds, beside `constant` with nothing changed;
+- `curvature.csv`: how sharp the mean loss was along runs of `constant`;
 - `verify.txt`: what `snakemake verify` says to `summary.csv`.
 
 What is kept there already stays, unless it was made again: a study can be carried on elsewhere, where its
@@ -48,10 +49,12 @@ TRACED = (
     "test_accuracy",
 )
 RUNS, TRIED = "runs/*/*/*/seed-*/metrics.json", "variants/*/*/*/seed-*.json"
+FOLLOWED = "curvature/*/*/seed-*.csv"
 RUN = [*GROUP, "seed"]
 ONE_STUDY = ["particles", "iterations", "n_train", "n_test", *SETTINGS, "batch_norm"]
 DECISION = ["dataset", "variant", "kernel", "particles", "iterations", "step_size"]
 TRIAL = ["dataset", "variant", "kernel", "seed"]
+FOLLOW = ["dataset", "kernel", "seed", "particles"]
 SCORES = ["test_log_likelihood", "test_accuracy"]
 
 
@@ -64,7 +67,7 @@ def finished(studies: list[Path], pattern: str) -> list[Path]:
 def provenance(file: Path, commit: str | None) -> dict[str, str]:
     """Say where and by which sources a result under a study's folder was made."""
     about = {"machine": processor(), "python": platform.python_version()}
-    return about | {"commit": commit or commit_of(file.parents[4])}
+    return about | {"commit": commit or commit_of(file.parent)}
 
 
 def runs_table(files: list[Path], commit: str | None = None) -> pd.DataFrame:
@@ -92,6 +95,12 @@ def traces_table(files: list[Path]) -> pd.DataFrame:
 def variants_table(files: list[Path], commit: str | None = None) -> pd.DataFrame:
     """One row a variant that was tried with a seed."""
     return pd.DataFrame([json.loads(file.read_text()) | provenance(file, commit) for file in files])
+
+
+def curvature_table(files: list[Path], commit: str | None = None) -> pd.DataFrame:
+    """What all followed runs found, one after another."""
+    tables = [pd.read_csv(file).assign(**provenance(file, commit)) for file in files]
+    return pd.concat(tables) if tables else pd.DataFrame()
 
 
 def decisions_table(variants: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
@@ -182,6 +191,10 @@ def main() -> None:
     variants = with_kept(variants_table(tried, options.commit), options.into / "variants.csv", TRIAL)
     if len(variants):
         tables |= {"variants": variants, "decisions": decisions_table(variants, runs)}
+    followed = curvature_table(finished(options.study, FOLLOWED), options.commit)
+    followed = with_kept(followed, options.into / "curvature.csv", FOLLOW)
+    if len(followed):
+        tables["curvature"] = followed
     for name, table in tables.items():
         write_text(options.into / f"{name}.csv", table.to_csv(index=False, float_format="%.8g"))
         print(f"{options.into / name}.csv: {len(table)} rows")

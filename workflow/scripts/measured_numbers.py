@@ -6,13 +6,16 @@ measured/verdict/...                                  the original's findings, p
 measured/verify/...                                   how many cells and claims hold
 measured/decision/<dataset>/<variant>/<kernel>/<metric>
 measured/decision/<variant>/within                    how many of its scores are within tolerance
+measured/curvature/limit[_3h]                         what leapfrog with h or 3h can bear
+measured/curvature/<dataset>/<kernel>                 what was found along runs, from least to most
+measured/curvature/<dataset>/<kernel>/beyond          at how many of the looks it was beyond the limit
 """
 
 from pathlib import Path
 
 import pandas as pd
 from cells import NOT_THERE, Cells, escape, read_cells
-from phrases import grouped, listed, metric_text, share
+from phrases import grouped, listed, metric_text, share, span
 from variants import VARIANTS
 from verdicts import Numbers, cell_numbers, verdicts
 from verify import CLAIMS, FAIL, NOT_RUN, PASS, Check, check_cell, verify
@@ -20,7 +23,9 @@ from verify import CLAIMS, FAIL, NOT_RUN, PASS, Check, check_cell, verify
 SCORES = ("test_accuracy", "test_log_likelihood")
 
 
-def measured_numbers(runs: Path, summary: Path, decisions: Path | None, published: Cells) -> Numbers:
+def measured_numbers(
+    runs: Path, summary: Path, decisions: Path | None, curvature: Path | None, published: Cells
+) -> Numbers:
     """Put all keys of the kept study together."""
     cells, made = read_cells(summary), pd.read_csv(runs)
     numbers = settings(made) | checked(verify(cells, published))
@@ -31,6 +36,11 @@ def measured_numbers(runs: Path, summary: Path, decisions: Path | None, publishe
         tried = pd.read_csv(decisions)
     numbers |= tried_numbers(tried, list(dict.fromkeys(key[0] for key in published)))
     numbers |= {f"decision/{name}/within": within(tried, name, published) for name in VARIANTS}
+    followed = pd.DataFrame(columns=["dataset", "kernel", "eigenvalue"])
+    if curvature is not None:
+        followed = pd.read_csv(curvature)
+    groups = dict.fromkeys((dataset, kernel) for dataset, _, kernel in published)
+    numbers |= curvature_numbers(followed, list(groups), made)
     return {f"measured/{key}": text for key, text in numbers.items()}
 
 
@@ -86,3 +96,17 @@ def within(decisions: pd.DataFrame, variant: str, published: Cells) -> str:
     cells = {(row["dataset"], "constant", row["kernel"]): row for row in rows}
     checks = [check_cell(cells, published, key, metric) for key in cells for metric in SCORES]
     return share([check.outcome for check in checks].count(PASS), len(checks), "scores")
+
+
+def curvature_numbers(followed: pd.DataFrame, groups: list[tuple[str, str]], runs: pd.DataFrame) -> Numbers:
+    """Set what leapfrog can bear, ``4 / (h^2 N)``, beside what was found along runs."""
+    one = runs.iloc[0]
+    limit = 4 / (one["step_size"] ** 2 * one["n_train"])
+    numbers = {"curvature/limit": f"{limit:.1f}", "curvature/limit_3h": f"{limit / 9:.1f}"}
+    for dataset, kernel in groups:
+        chosen = (followed["dataset"] == dataset) & (followed["kernel"] == kernel)
+        found = followed.loc[chosen, "eigenvalue"].astype(float)
+        key = f"curvature/{dataset}/{kernel}"
+        numbers[key] = span(found, lambda value: f"{value:.1f}")
+        numbers[f"{key}/beyond"] = share(int((found > limit).sum()), len(found), "looks")
+    return numbers

@@ -216,9 +216,11 @@ def main(job: Any) -> None:
     settings = dict(job.params.settings) | image_counts(Path(job.input.runs))
     numbers = every_number(cells, published, settings, count_network_parameters())
     if job.input.get("measured_runs"):
-        tried = job.input.get("decisions")
-        files = (Path(job.input.measured_runs), Path(job.input.measured_summary), tried and Path(tried))
-        numbers |= measured_numbers(*files, published)
+        made = (Path(job.input.measured_runs), Path(job.input.measured_summary))
+        tried, followed = (
+            Path(file) if (file := job.input.get(name)) else None for name in ("decisions", "curvature")
+        )
+        numbers |= measured_numbers(*made, tried, followed, published)
     write_text(Path(job.output.tex), render(job.input.template, numbers=list(numbers.items())))
 
 

@@ -12,9 +12,10 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 BOTH = ("lenet5", "fashion_cnn")
 CACHE = Path(".cache/compiled")
@@ -64,12 +65,11 @@ VARIANTS = {
 }
 
 
-def main() -> None:
-    """Make one run and write what it scored."""
+def run_parser(description: str | None) -> argparse.ArgumentParser:
+    """Parse what every experiment is told about its run."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--variant", required=True, choices=VARIANTS)
     parser.add_argument("--data", required=True, type=Path)
     parser.add_argument("--network", required=True, choices=BOTH)
     parser.add_argument("--kernel", required=True, choices=("ld", "hmc"))
@@ -78,32 +78,43 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=200)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", required=True, type=Path)
-    options = parser.parse_args()
+    return parser
+
+
+def write_result(name: str, options: argparse.Namespace, make: Callable[[argparse.Namespace], str]) -> None:
+    """Make a result with the threads asked for and write it; what goes wrong is one line."""
     os.environ["NPROC"] = str(options.threads)  # XLA reads it when it starts
 
     from smcda.errors import SmcdaError
     from smcda.files import write_text
 
     try:
-        result = execute(options)
+        result = make(options)
     except SmcdaError as error:
-        sys.exit(f"variants: {error}")
-    write_text(options.out, json.dumps(result, indent=2) + "\n")
+        sys.exit(f"{name}: {error}")
+    write_text(options.out, result)
 
 
-def execute(options: argparse.Namespace) -> dict[str, Any]:
-    """Sample and evaluate one variant."""
+class Parts(NamedTuple):
+    """A run of a variant before its first iteration, and what it is made of."""
+
+    run: Any
+    settings: Any
+    data: Any
+    model: Any
+    compiled: Any
+
+
+def build(variant: Variant, options: argparse.Namespace) -> Parts:
+    """Put a run of `constant` together with the change asked for."""
     import jax
     from variant_models import changed_model
-    from variant_sampler import sample_by_hand
 
     from smcda.datasets import load
-    from smcda.predictive import Predictor, mapped, metrics
     from smcda.sampling import Run
     from smcda.settings import Settings
 
     jax.config.update("jax_compilation_cache_dir", str(CACHE))
-    variant = VARIANTS[options.variant]
     data = load(options.data)
     chosen = {"particles": options.particles, "iterations": options.iterations} | variant.settings
     model, compiled, minibatch = changed_model(variant.model, options.network, data)
@@ -117,6 +128,17 @@ def execute(options: argparse.Namespace) -> dict[str, Any]:
         options.seed,
         window_sums=compiled and compiled.window_sums,
     )
+    return Parts(run, settings, data, model, compiled)
+
+
+def execute(options: argparse.Namespace) -> str:
+    """Sample and evaluate one variant."""
+    from variant_sampler import sample_by_hand
+
+    from smcda.predictive import Predictor, mapped, metrics
+
+    variant = VARIANTS[options.variant]
+    run, settings, data, model, compiled = build(variant, options)
     if variant.minibatch == "iteration" and variant.weighted:
         run.advance(settings.iterations)
         particles, log_weights = run.state.particles, run.state.log_weights
@@ -126,7 +148,7 @@ def execute(options: argparse.Namespace) -> dict[str, Any]:
     logits = compiled.logits if compiled else mapped(model.logits, run.algorithm.target)
     predictor = Predictor(logits, data.test_x, particles, log_weights)
     scores = metrics(predictor(particles, log_weights), data.test_y)
-    return {
+    result = {
         "dataset": data.name,
         "variant": options.variant,
         "kernel": options.kernel,
@@ -137,7 +159,10 @@ def execute(options: argparse.Namespace) -> dict[str, Any]:
         "test_log_likelihood": scores["test_log_likelihood"],
         "test_accuracy": scores["test_accuracy"],
     }
+    return json.dumps(result, indent=2) + "\n"
 
 
 if __name__ == "__main__":
-    main()
+    parser = run_parser(__doc__)
+    parser.add_argument("--variant", required=True, choices=VARIANTS)
+    write_result("variants", parser.parse_args(), execute)
