@@ -272,6 +272,7 @@ def test_curvature_is_set_beside_what_leapfrog_can_bear(study, tmp_path):
     assert numbers == {
         "curvature/limit": "16.7",
         "curvature/limit_3h": "1.9",
+        "curvature/images": "2\\,000",
         "curvature/mnist/ld": "1.5 to 17.5",
         "curvature/mnist/ld/beyond": "in 1 of the 4 looks",
         "curvature/mnist/hmc": "n/a",

@@ -31,6 +31,7 @@ rule numbers:
             "measured_numbers.py",
             "verify.py",
             "variants.py",
+            "curvature.py",
         ),
     message:
         "Collecting the numbers of the text"

@@ -7,6 +7,7 @@ measured/verify/...                                   how many cells and claims 
 measured/decision/<dataset>/<variant>/<kernel>/<metric>
 measured/decision/<variant>/within                    how many of its scores are within tolerance
 measured/curvature/limit[_3h]                         what leapfrog with h or 3h can bear
+measured/curvature/images                             over how many images it was taken
 measured/curvature/<dataset>/<kernel>                 what was found along runs, from least to most
 measured/curvature/<dataset>/<kernel>/beyond          at how many of the looks it was beyond the limit
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 from cells import NOT_THERE, Cells, escape, read_cells
+from curvature import IMAGES
 from phrases import grouped, listed, metric_text, share, span
 from variants import VARIANTS
 from verdicts import Numbers, cell_numbers, verdicts
@@ -103,6 +105,7 @@ def curvature_numbers(followed: pd.DataFrame, groups: list[tuple[str, str]], run
     one = runs.iloc[0]
     limit = 4 / (one["step_size"] ** 2 * one["n_train"])
     numbers = {"curvature/limit": f"{limit:.1f}", "curvature/limit_3h": f"{limit / 9:.1f}"}
+    numbers["curvature/images"] = grouped(IMAGES)
     for dataset, kernel in groups:
         chosen = (followed["dataset"] == dataset) & (followed["kernel"] == kernel)
         found = followed.loc[chosen, "eigenvalue"].astype(float)
