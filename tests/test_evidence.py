@@ -203,6 +203,20 @@ def test_what_is_kept_stays_unless_it_was_made_again(study, tmp_path):
     assert decisions.loc["flat_prior", "test_accuracy_mean"] == 55
 
 
+def test_a_decision_over_more_seeds_stays(study, tmp_path):
+    """Its runs may not be kept: then fewer new ones are not the better evidence."""
+    into, elsewhere = tmp_path / "measured", tmp_path / "elsewhere"
+    assert keep(study, into, "abc").returncode == 0
+    (into / "variants.csv").unlink()
+    for seed in (0, 1):
+        make_variant(elsewhere, "standardised", seed, 10.0)
+        make_variant(elsewhere, "flat_prior", seed, 10.0)
+    assert keep(elsewhere, into, "abc").returncode == 0
+    decisions = pd.read_csv(into / "decisions.csv").set_index("variant")
+    assert decisions["n_seeds"].to_dict() == {"default": 2, "flat_prior": 2, "standardised": 3}
+    assert decisions["test_accuracy_mean"].to_dict() == {"default": 91, "flat_prior": 10, "standardised": 92}
+
+
 def test_keeping_the_same_study_twice_changes_nothing(study, tmp_path):
     into = tmp_path / "measured"
 

@@ -10,7 +10,8 @@ none, and writes into paper/measured:
   different machines make no speed-up;
 - `traces.csv`: the iterations at which runs were scored;
 - `variants.csv`: a row a variant, dataset, kernel and seed;
-- `decisions.csv`: its mean and spread over seeds, beside `constant` with nothing changed;
+- `decisions.csv`: its mean and spread over seeds, beside `constant` with nothing changed; a kept row over
+  more seeds stays;
 - `curvature.csv`: how sharp the mean loss was along runs of `constant`;
 - `verify.txt`: what `snakemake verify` says to `summary.csv`.
 
@@ -124,6 +125,16 @@ def with_kept(made: pd.DataFrame, kept_in: Path, key: list[str]) -> pd.DataFrame
     return pd.concat(tables).sort_values(key, kind="stable", ignore_index=True) if tables else made
 
 
+def with_more_seeds(made: pd.DataFrame, kept_in: Path) -> pd.DataFrame:
+    """Keep a decision's row over more seeds than were made: the first ones were not kept run by run."""
+    if not kept_in.exists():
+        return made
+    kept = pd.read_csv(kept_in)
+    both = pd.concat([made, kept[kept["variant"] != "default"]])
+    most = both.sort_values("n_seeds", ascending=False, kind="stable").drop_duplicates(DECISION)
+    return most.sort_values(DECISION, ignore_index=True)
+
+
 def refuse_two_studies(runs: pd.DataFrame) -> None:
     """Leave where runs of one cell differ in a setting: their mean would mean nothing."""
     for cell, group in runs.groupby(["dataset", "kernel"]):
@@ -190,7 +201,8 @@ def main() -> None:
     tables = {"runs": runs, "summary": kept_summary(runs), "traces": traces}
     variants = with_kept(variants_table(tried, options.commit), options.into / "variants.csv", TRIAL)
     if len(variants):
-        tables |= {"variants": variants, "decisions": decisions_table(variants, runs)}
+        decisions = with_more_seeds(decisions_table(variants, runs), options.into / "decisions.csv")
+        tables |= {"variants": variants, "decisions": decisions}
     followed = curvature_table(finished(options.study, FOLLOWED), options.commit)
     followed = with_kept(followed, options.into / "curvature.csv", FOLLOW)
     if len(followed):
