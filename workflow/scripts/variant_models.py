@@ -37,19 +37,19 @@ def standardiser(images: np.ndarray) -> Callable[[Any], Any]:
     return lambda x: 255 * (x.astype(jnp.float32) - mean) / std
 
 
-def changed_model(change: str | None, network: str, data: Any) -> tuple[Any, Any, int | None]:
-    """Put the network together with the one change asked for.
+def changed_model(changes: frozenset[str], network: str, data: Any) -> tuple[Any, Any, int | None]:
+    """Put the network together with the changes asked for.
 
     Also gives its native code, where there is some, and the number of images that must stay together:
     a minibatch, where it is normalised by its own statistics.
     """
-    if change == "max_pooling":
+    if "max_pooling" in changes:
         return make_model(MaxPoolingLeNet5()), None, None
-    normalised = network == "fashion_cnn" and change != "no_batch_norm"
+    normalised = network == "fashion_cnn" and "no_batch_norm" not in changes
     options = {"batch_norm": True} if normalised else {}
     reference = jnp.asarray(data.train_x[:MINIBATCH]) if normalised else None
     minibatch = MINIBATCH if normalised else None
-    if change == "standardised":
+    if "standardised" in changes:
         standardise = standardiser(data.train_x)
         plain = make_model(
             NETWORKS[network](**options), None if reference is None else standardise(reference)
@@ -60,7 +60,7 @@ def changed_model(change: str | None, network: str, data: Any) -> tuple[Any, Any
         )
         return model, None, minibatch
     model = make_model(NETWORKS[network](**options), reference)
-    if change == "flat_prior":
+    if "flat_prior" in changes:
         shapes = jax.eval_shape(model.prior.sample, jax.random.key(0))
         zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, np.float32), shapes)
         model = model._replace(prior=gaussian(zeros, jax.tree.map(lambda _: 0.1, shapes)))

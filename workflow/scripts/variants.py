@@ -29,7 +29,7 @@ class Variant:
     networks: tuple[str, ...] = BOTH
     kernels: tuple[str, ...] = ("ld", "hmc")
     settings: dict[str, Any] = field(default_factory=dict)
-    model: str | None = None
+    model: frozenset[str] = frozenset()
     minibatch: str = "iteration"
     weighted: bool = True
     beside: str = "default"
@@ -38,10 +38,24 @@ class Variant:
 VARIANTS = {
     "default": Variant("nothing changed"),  # the study's own runs of `constant`
     **{f"particles_{j}": Variant(f"{j} particles", settings={"particles": j}) for j in (2, 8, 16, 32, 100)},
-    "no_batch_norm": Variant("no batch normalisation", networks=("fashion_cnn",), model="no_batch_norm"),
-    "standardised": Variant("pixels of mean 0 and variance 1", model="standardised"),
-    "flat_prior": Variant("prior scale 0.1 for every weight", model="flat_prior"),
-    "max_pooling": Variant("max pooling in LeNet-5", networks=("lenet5",), model="max_pooling"),
+    "no_batch_norm": Variant(
+        "no batch normalisation", networks=("fashion_cnn",), model=frozenset({"no_batch_norm"})
+    ),
+    "standardised": Variant("pixels of mean 0 and variance 1", model=frozenset({"standardised"})),
+    "flat_prior": Variant("prior scale 0.1 for every weight", model=frozenset({"flat_prior"})),
+    "flat_prior_no_batch_norm": Variant(
+        "that, and no batch normalisation",
+        networks=("fashion_cnn",),
+        model=frozenset({"flat_prior", "no_batch_norm"}),
+        beside="flat_prior",
+    ),
+    "flat_prior_32": Variant(
+        "that prior, 32 particles",
+        model=frozenset({"flat_prior"}),
+        settings={"particles": 32},
+        beside="flat_prior",
+    ),
+    "max_pooling": Variant("max pooling in LeNet-5", networks=("lenet5",), model=frozenset({"max_pooling"})),
     "batch_a_gradient": Variant("a fresh minibatch for every gradient", minibatch="gradient"),
     "batch_a_particle": Variant("a minibatch of its own for every particle", minibatch="particle"),
     "weight_target_previous": Variant(
