@@ -14,7 +14,7 @@ from flax import linen as nn
 from jaxtyping import Array, Float, Integer, UInt8
 
 from smcda.layers import ConvPool, average_of_tile, maximum_of_tile
-from smcda.priors import Parameters, Prior, fan_in_gaussian
+from smcda.priors import Parameters, Prior, fan_in_gaussian, flat_gaussian
 from smcda.target import LogLikelihood
 
 N_CLASSES = 10
@@ -73,8 +73,13 @@ class Model(NamedTuple):
     prior: Prior
 
 
-def make_model(network: nn.Module, reference: Reference | None = None) -> Model:
-    """Wrap a classifier; `reference` images supply the statistics of batch normalisation at test time."""
+def make_model(
+    network: nn.Module, reference: Reference | None = None, prior_scale: float | None = None
+) -> Model:
+    """Wrap a classifier; `reference` images supply the statistics of batch normalisation at test time.
+
+    `prior_scale` is the prior's standard deviation for every weight; None has it by layer, 1/sqrt(fan_in).
+    """
     parameters = _shapes(network)
 
     def log_likelihood(
@@ -88,7 +93,8 @@ def make_model(network: nn.Module, reference: Reference | None = None) -> Model:
         arguments = (x,) if reference is None else (x, reference)
         return jnp.asarray(network.apply({"params": parameters}, *arguments))
 
-    return Model(log_likelihood, logits, fan_in_gaussian(parameters))
+    prior = fan_in_gaussian(parameters) if prior_scale is None else flat_gaussian(parameters, prior_scale)
+    return Model(log_likelihood, logits, prior)
 
 
 def count_parameters(network: nn.Module) -> int:

@@ -86,6 +86,12 @@ def _add_run(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     what.add_argument("--seed", type=int, required=True, help="decides particles, data order and every draw")
     what.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the results")
     what.add_argument("--batch-norm", action="store_true", help="batch normalisation in fashion_cnn")
+    what.add_argument(
+        "--prior-scale",
+        type=float,
+        metavar="S",
+        help="standard deviation of every weight under the prior; 1/sqrt(fan_in) a layer if not given",
+    )
 
     how = run.add_argument_group("how to sample")
     how.add_argument("--particles", type=int, default=100, metavar="J", help="number of particles")

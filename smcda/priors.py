@@ -71,8 +71,14 @@ def gaussian(mean: Parameters, scale: Parameters) -> Prior:
     return Prior(sample, log_ratio)
 
 
+def flat_gaussian(shapes: Parameters, scale: float) -> Prior:
+    """Build a prior of zero mean and one standard deviation for every weight and bias."""
+    mean = jax.tree.map(lambda leaf: np.zeros(leaf.shape, np.float32), shapes)
+    return gaussian(mean, jax.tree.map(lambda _: scale, shapes))
+
+
 def fan_in_gaussian(shapes: Parameters) -> Prior:
-    """Build the networks' prior: zero mean, variance 1/fan_in a layer, biases too.
+    """Build the networks' own prior: zero mean, variance 1/fan_in a layer, biases too.
 
     `shapes` is a Flax parameter tree (arrays or shapes), in which each layer is a dictionary with a
     ``kernel`` and perhaps a ``bias``; fan_in is the product of all but the kernel's last axis.

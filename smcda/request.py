@@ -10,6 +10,8 @@ from smcda.layout import GRADIENTS
 from smcda.networks import NETWORKS
 from smcda.settings import Settings, one_of
 
+PRIOR_SCALES = (1e-6, 1e6)  # squares of these, and sums of such squares, are still numbers in float32
+
 
 @dataclass(frozen=True)
 class RunRequest:
@@ -25,6 +27,7 @@ class RunRequest:
     seed: int = 0
     settings: Settings = field(default_factory=Settings)
     batch_norm: bool = False
+    prior_scale: float | None = None
     evaluate_every: int = 10
     save_posterior: bool = False
     overwrite: bool = False
@@ -44,6 +47,12 @@ class RunRequest:
             raise BadInput(
                 f"initial_batch is {self.settings.first_batch}, but with batch_norm it must be a multiple of "
                 f"batch_size ({self.settings.batch_size}), because statistics are taken a minibatch"
+            )
+        least, most = PRIOR_SCALES
+        if self.prior_scale is not None and not least <= self.prior_scale <= most:
+            raise BadInput(
+                f"prior_scale is {self.prior_scale}, but must be from {least:g} to {most:g}: choose another, "
+                "or leave it out for 1/sqrt(fan_in) a layer"
             )
         if not 0 <= self.seed < 2**32:
             raise BadInput(f"seed is {self.seed}, but must be from 0 to 2^32 - 1: choose another")

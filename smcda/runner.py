@@ -100,11 +100,11 @@ class _Execution:
         reference = None
         if request.batch_norm:
             reference = jnp.asarray(data.train_x[: settings.batch_size])
-            model = make_model(make_network(batch_norm=True), reference)
+            model = make_model(make_network(batch_norm=True), reference, request.prior_scale)
             # The statistics are the minibatch's own, so it must not be cut any further.
             settings = replace(settings, micro_batch=settings.batch_size)
         else:
-            model = make_model(make_network())
+            model = make_model(make_network(), prior_scale=request.prior_scale)
         started = time.perf_counter()
         with self._hosts.together():
             compiled = choose_gradients(request.gradients, request.network, reference)
@@ -128,6 +128,7 @@ class _Execution:
             run.algorithm.layout,
             network=request.network,
             batch_norm=request.batch_norm,
+            prior_scale=request.prior_scale,
             seed=request.seed,
             data_sha256=data.sha256,
             evaluate_every=request.evaluate_every,
@@ -230,6 +231,7 @@ class _Execution:
             "n_train": len(self._data.train_x),
             "n_test": len(self._data.test_x),
             "batch_norm": request.batch_norm,
+            "prior_scale": request.prior_scale,
             "settings": asdict(settings)
             | {"leapfrog_steps": settings.sweeps, "initial_batch": settings.first_batch},
         }

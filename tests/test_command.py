@@ -101,6 +101,7 @@ def assert_refused(result, *named):
         ({"delta_entropy": -1}, ["delta_entropy", "-1"]),
         ({"evaluate_every": 0}, ["evaluate_every", "0"]),
         ({"batch_norm": True}, ["batch_norm", "lenet5"]),
+        *[({"prior_scale": s}, ["prior_scale", s, "1e-06"]) for s in ("0.0", "-0.1", "nan", "inf", "1e-40")],
         ({"seed": -1}, ["seed", "-1"]),
         ({"seed": 2**64}, ["seed", 2**64]),
         ({"seed": "first"}, ["--seed", "'first'"]),
@@ -288,3 +289,11 @@ def test_a_run_with_batch_normalisation_is_native_too(data, cache, tmp_path):
     assert call(*options)[0] == 0
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert (metrics["gradients"], metrics["batch_norm"]) == ("native", True)
+
+
+def test_a_run_with_a_prior_of_its_own_scale_is_another_run(data, cache, tmp_path, finished):
+    out = tmp_path / "run"
+    assert call(*make_options(data, cache, out, prior_scale=0.1, quiet=True)) == (0, "", "")
+    (metrics, rows), (other_metrics, other_rows) = read(out), read(finished[0])
+    assert (metrics["prior_scale"], other_metrics["prior_scale"]) == (0.1, None)
+    assert rows[1] != other_rows[1]

@@ -149,6 +149,18 @@ def test_log_likelihood_is_the_log_probability_of_each_images_label():
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_flat_prior_has_one_scale_for_every_weight_and_bias(name):
+    prior = make_model(NETWORKS[name](), prior_scale=0.1).prior
+    drawn = jax.jit(prior.sample)(jax.random.key(0))
+    for leaf in jax.tree.leaves(drawn):
+        # 4.5 standard errors of a standard deviation; of eight numbers at least.
+        assert np.std(leaf) == pytest.approx(0.1, rel=4.5 / math.sqrt(2 * leaf.size))
+    doubled = jax.tree.map(lambda leaf: 2 * leaf, drawn)
+    squares = sum(float(jnp.sum(leaf**2)) for leaf in jax.tree.leaves(drawn))
+    assert float(prior.log_ratio(doubled, drawn)) == pytest.approx(-3 * squares / 0.02, rel=1e-4)
+
+
 @pytest.mark.parametrize("name", FAN_IN)
 def test_prior_scale_is_one_over_root_fan_in_for_kernels_and_biases(name):
     sample = make_model(NETWORKS[name]()).prior.sample

@@ -75,6 +75,13 @@ def test_yes_and_no_may_be_written_as_in_yaml():
         resolve(batch_norm="maybe")
 
 
+def test_prior_scale_reaches_every_run_that_has_one():
+    assert "--prior-scale 0.1" in resolve(prior_scale=0.1).run_options("lenet5", "constant", "ld")
+    assert "--prior-scale" not in resolve(prior_scale=None).run_options("lenet5", "constant", "ld")
+    with pytest.raises(study.ConfigError, match="prior_scale is 0, but must be at least"):
+        resolve(prior_scale=0)
+
+
 def test_batch_norm_reaches_the_one_network_that_has_it():
     told = [resolve(scale="paper", batch_norm=on) for on in (True, False)]
     assert "--batch-norm" in told[0].run_options("fashion_cnn", "constant", "ld")

@@ -22,7 +22,7 @@ NETWORKS = {"mnist": "lenet5", "fashion_mnist": "fashion_cnn"}
 
 # Options of every run; those below go only to the runs that read them.
 EVERY_RUN = ("particles", "iterations", "step_size", "batch_size", "initial_batch", "resampling")
-EVERY_RUN += ("weight_target",)
+EVERY_RUN += ("weight_target", "prior_scale")
 BY_SCHEME = {
     "constant_to_refine": ("refine_from",),
     "linear": ("refine_from",),

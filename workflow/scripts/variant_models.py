@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
@@ -11,7 +10,6 @@ from flax import linen as nn
 from smcda import native
 from smcda.layers import ConvPool, maximum_of_tile
 from smcda.networks import NETWORKS, make_model
-from smcda.priors import gaussian
 
 MINIBATCH = 500
 
@@ -59,9 +57,6 @@ def changed_model(changes: frozenset[str], network: str, data: Any) -> tuple[Any
             logits=lambda parameters, x: plain.logits(parameters, standardise(x)),
         )
         return model, None, minibatch
-    model = make_model(NETWORKS[network](**options), reference)
-    if "flat_prior" in changes:
-        shapes = jax.eval_shape(model.prior.sample, jax.random.key(0))
-        zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, np.float32), shapes)
-        model = model._replace(prior=gaussian(zeros, jax.tree.map(lambda _: 0.1, shapes)))
+    prior_scale = 0.1 if "flat_prior" in changes else None
+    model = make_model(NETWORKS[network](**options), reference, prior_scale)
     return model, native.load(network, reference), minibatch
