@@ -6,6 +6,7 @@ measured/verdict/...                                  the original's findings, p
 measured/verify/...                                   how many cells and claims hold
 measured/decision/<dataset>/<variant>/<kernel>/<metric>
 measured/decision/<variant>/within                    how many of its scores are within tolerance
+measured/decision/seed_0/within                       the same with nothing changed, seed 0 alone
 measured/curvature/limit[_3h]                         what leapfrog with h or 3h can bear
 measured/curvature/images                             over how many images it was taken
 measured/curvature/<dataset>/<kernel>                 what was found along runs, from least to most
@@ -38,6 +39,7 @@ def measured_numbers(
         tried = pd.read_csv(decisions)
     numbers |= tried_numbers(tried, list(dict.fromkeys(key[0] for key in published)))
     numbers |= {f"decision/{name}/within": within(tried, name, published) for name in VARIANTS}
+    numbers["decision/seed_0/within"] = within(first_seed(made), "seed_0", published)
     followed = pd.DataFrame(columns=["dataset", "kernel", "eigenvalue"])
     if curvature is not None:
         followed = pd.read_csv(curvature)
@@ -90,6 +92,12 @@ def tried_numbers(decisions: pd.DataFrame, datasets: list[str]) -> Numbers:
                     text = NOT_THERE if value is None else metric_text(metric, float(value))
                     numbers[f"decision/{dataset}/{name}/{kernel}/{metric}"] = text
     return numbers
+
+
+def first_seed(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs of `constant` with seed 0, as a variant: what others with this seed compare with."""
+    chosen = runs[(runs["scheme"] == "constant") & (runs["seed"] == 0)]
+    return chosen.assign(variant="seed_0", **{f"{metric}_mean": chosen[metric] for metric in SCORES})
 
 
 def within(decisions: pd.DataFrame, variant: str, published: Cells) -> str:
