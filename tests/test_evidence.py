@@ -227,7 +227,7 @@ def test_keeping_the_same_study_twice_changes_nothing(study, tmp_path):
     assert kept() == kept()
 
 
-@pytest.mark.parametrize("setting", ["particles", "n_train"])
+@pytest.mark.parametrize("setting", ["particles", "n_train", "prior_scale"])
 def test_runs_of_another_study_are_refused(study, tmp_path, setting):
     into, other = tmp_path / "measured", tmp_path / "other"
     assert keep(study, into, "abc").returncode == 0

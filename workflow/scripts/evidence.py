@@ -52,7 +52,7 @@ TRACED = (
 RUNS, TRIED = "runs/*/*/*/seed-*/metrics.json", "variants/*/*/*/seed-*.json"
 FOLLOWED = "curvature/*/*/seed-*.csv"
 RUN = [*GROUP, "seed"]
-ONE_STUDY = ["particles", "iterations", "n_train", "n_test", *SETTINGS, "batch_norm"]
+ONE_STUDY = ["particles", "iterations", "n_train", "n_test", *SETTINGS, "batch_norm", "prior_scale"]
 DECISION = ["dataset", "variant", "kernel", "particles", "iterations", "step_size"]
 TRIAL = ["dataset", "variant", "kernel", "seed"]
 FOLLOW = ["dataset", "kernel", "seed", "particles"]
@@ -79,6 +79,7 @@ def runs_table(files: list[Path], commit: str | None = None) -> pd.DataFrame:
         row = {name: run[name] for name in RUN_COLUMNS} | {name: run["settings"][name] for name in SETTINGS}
         versions = {f"{name}_version": run["versions"][name] for name in ("smcda", "jax", "flax")}
         row |= {name: run[name] for name in ("batch_norm", "gradients", "resumed")}
+        row |= {"prior_scale": run.get("prior_scale")}  # which the first runs were not asked for
         rows.append(row | versions | provenance(file, commit))
     return pd.DataFrame(rows)
 
@@ -139,9 +140,9 @@ def refuse_two_studies(runs: pd.DataFrame) -> None:
     """Leave where runs of one cell differ in a setting: their mean would mean nothing."""
     for cell, group in runs.groupby(["dataset", "kernel"]):
         for name in ONE_STUDY:
-            values = group[name].unique()
+            values = {None if pd.isna(value) else value for value in group[name]}
             if len(values) > 1:
-                found = " and ".join(str(value) for value in values)
+                found = " and ".join(sorted(str(value) for value in values))
                 sys.exit(f"evidence: runs of {' '.join(cell)} have {name} {found}: keep them apart by --into")
 
 
