@@ -1,7 +1,5 @@
 """What is kept of a study: its tables, from made-up runs."""
 
-import json
-import re
 import subprocess
 import sys
 
@@ -9,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from cells import read_cells
-from curvature import COLUMNS
 from decisions import as_latex
 from evidence import (
     MEASURED,
@@ -23,55 +20,14 @@ from evidence import (
     traces_table,
     variants_table,
 )
-from measured_numbers import curvature_numbers, measured_numbers
-from summary import METRICS, RUN_COLUMNS
+from made_up_study import SCRIPT, keep, make_run, make_study, make_variant
+from summary import METRICS
 from verify import report, verify
-
-SCRIPT = PUBLISHED.parents[1] / "scripts" / "evidence.py"
-
-
-def make_run(study, scheme, kernel, seed, **values):
-    """Write what `smcda run` would have."""
-    folder = study / "runs" / "mnist" / scheme / kernel / f"seed-{seed}"
-    folder.mkdir(parents=True)
-    metrics = dict.fromkeys(RUN_COLUMNS, 1.0)
-    metrics |= {"dataset": "mnist", "scheme": scheme, "kernel": kernel, "seed": seed}
-    metrics |= {"particles": 4, "iterations": 200} | values
-    metrics |= {"gradients": "native", "batch_norm": False, "resumed": 2}
-    metrics |= {"versions": {"smcda": "1", "jax": "2", "flax": "3"}}
-    names = ("step_size", "leapfrog_steps", "batch_size", "initial_batch", "resampling", "weight_target")
-    metrics |= {"settings": dict.fromkeys(names, 7) | {"step_size": 0.002}}
-    (folder / "metrics.json").write_text(json.dumps(metrics))
-    columns = "iteration,batch_size,beta,ess,unique_ancestors,gradient_evaluations"
-    rows = "0,5,1,2,2,10,,\n1,5,1,2,2,20,-0.5,80\n"
-    (folder / "trace.csv").write_text(f"{columns},test_log_likelihood,test_accuracy\n{rows}")
-
-
-def make_variant(study, name, seed, accuracy):
-    file = study / "variants" / "mnist" / name / "ld" / f"seed-{seed}.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    about = {"dataset": "mnist", "variant": name, "kernel": "ld", "particles": 4, "iterations": 200}
-    scores = {"test_log_likelihood": -0.3, "test_accuracy": accuracy}
-    file.write_text(json.dumps(about | {"step_size": 0.002, "seed": seed} | scores))
-
-
-def make_curvature(study, kernel, seed, *eigenvalues):
-    file = study / "curvature" / "mnist" / kernel / f"seed-{seed}.csv"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    rows = [f"mnist,{kernel},{seed},4,{k},0.002,60000,{value}" for k, value in enumerate(eigenvalues)]
-    file.write_text("\n".join([",".join(COLUMNS), *rows]) + "\n")
 
 
 @pytest.fixture
 def study(tmp_path):
-    make_run(tmp_path, "constant", "ld", 0, test_accuracy=90.0, runtime_s=2.0)
-    make_run(tmp_path, "constant", "ld", 1, test_accuracy=92.0, runtime_s=2.0)
-    make_run(tmp_path, "full_batch", "ld", 1, test_accuracy=95.0, runtime_s=100.0)
-    for seed, accuracy in enumerate((90.0, 91.0, 95.0)):
-        make_variant(tmp_path, "standardised", seed, accuracy)
-    make_variant(tmp_path, "flat_prior", 0, 50.0)
-    make_curvature(tmp_path, "ld", 0, 1.0, 17.0)
-    return tmp_path
+    return make_study(tmp_path)
 
 
 def test_runs_say_how_they_were_made(study):
@@ -178,11 +134,6 @@ def test_table_of_decisions_sets_published_first_and_no_spread_of_one_seed(study
     assert rows[3].split(" & ")[1] == "$50.00$"
 
 
-def keep(study, into, commit):
-    command = [sys.executable, SCRIPT, study, "--into", into, "--commit", commit]
-    return subprocess.run(command, check=False, capture_output=True, text=True)
-
-
 def test_what_is_kept_stays_unless_it_was_made_again(study, tmp_path):
     into, elsewhere = tmp_path / "measured", tmp_path / "elsewhere"
     assert keep(study, into, "0123456789").returncode == 0
@@ -270,50 +221,3 @@ def test_command_writes_tables_and_refuses_an_empty_study(study, tmp_path):
 def test_the_verdict_that_is_kept_is_that_on_the_study_that_is_kept():
     checks = verify(read_cells(MEASURED / "summary.csv"), read_cells(PUBLISHED))
     assert (MEASURED / "verify.txt").read_text() == report(checks) + "\n"
-
-
-def test_curvature_is_set_beside_what_leapfrog_can_bear(study, tmp_path):
-    """4 / (0.002^2 60,000) is 16.7."""
-    into = tmp_path / "measured"
-    make_curvature(study, "ld", 1, 2.0, 3.0)
-    assert keep(study, into, "abc").returncode == 0
-    make_curvature(study, "ld", 0, 1.5, 17.5)
-    assert keep(study, into, "abc").returncode == 0
-    table = pd.read_csv(into / "curvature.csv")
-    assert table["eigenvalue"].tolist() == [1.5, 17.5, 2.0, 3.0]
-    runs = pd.DataFrame({"step_size": [0.002], "n_train": [60_000]})
-    numbers = curvature_numbers(table, [("mnist", "ld"), ("mnist", "hmc")], runs)
-    assert numbers == {
-        "curvature/limit": "16.7",
-        "curvature/limit_3h": "1.9",
-        "curvature/images": "2\\,000",
-        "curvature/mnist/ld": "1.5 to 17.5",
-        "curvature/mnist/ld/beyond": "in 1 of the 4 looks",
-        "curvature/mnist/hmc": "n/a",
-        "curvature/mnist/hmc/beyond": "in none of the looks, because none can be compared",
-    }
-
-
-@pytest.mark.parametrize("with_decisions", [True, False])
-def test_every_measured_number_of_the_text_is_defined(study, tmp_path, with_decisions):
-    into = tmp_path / "measured"
-    command = [sys.executable, SCRIPT, study, "--into", into, "--commit", "abc"]
-    subprocess.run(command, check=True, capture_output=True)
-    beside = (into / f"{name}.csv" if with_decisions else None for name in ("decisions", "curvature"))
-    files = (into / "runs.csv", into / "summary.csv", *beside)
-    numbers = measured_numbers(*files, read_cells(PUBLISHED))
-    text = (PUBLISHED.parents[2] / "paper" / "main.tex").read_text()
-    used = {key for key in re.findall(r"\\val\{([^}#]+)\}", text) if key.startswith("measured/")}
-    assert len(used) > 15
-    assert used - set(numbers) == set()
-    assert numbers["measured/verify/test_accuracy"] == "in none of the 2 cells that were run"
-    assert numbers["measured/verify/full_batch / constant, seconds"] == "it holds (in 1 of 1)"
-    # 92.0 is within a point of 92.46, -0.3 not within 0.02 of -0.2726.
-    within = (
-        "in 1 of the 2 scores" if with_decisions else "in none of the scores, because none can be compared"
-    )
-    assert numbers["measured/decision/standardised/within"] == within
-    # Seed 0 has 90.0, seed 1 has 92.0.
-    assert numbers["measured/decision/seed_0/within"] == "in none of the 2 scores"
-    found = numbers["measured/decision/mnist/standardised/ld/test_accuracy"]
-    assert found == (r"\ensuremath{92.00}" if with_decisions else "n/a")

@@ -1,0 +1,61 @@
+"""The numbers that the text takes from the kept study."""
+
+import re
+
+import pandas as pd
+import pytest
+from cells import read_cells
+from made_up_study import keep, make_curvature, make_study
+from measured_numbers import curvature_numbers, measured_numbers
+from verify import PUBLISHED
+
+
+@pytest.fixture
+def study(tmp_path):
+    return make_study(tmp_path)
+
+
+def test_curvature_is_set_beside_what_leapfrog_can_bear(study, tmp_path):
+    """4 / (0.002^2 60,000) is 16.7."""
+    into = tmp_path / "measured"
+    make_curvature(study, "ld", 1, 2.0, 3.0)
+    assert keep(study, into, "abc").returncode == 0
+    make_curvature(study, "ld", 0, 1.5, 17.5)
+    assert keep(study, into, "abc").returncode == 0
+    table = pd.read_csv(into / "curvature.csv")
+    assert table["eigenvalue"].tolist() == [1.5, 17.5, 2.0, 3.0]
+    runs = pd.DataFrame({"step_size": [0.002], "n_train": [60_000]})
+    numbers = curvature_numbers(table, [("mnist", "ld"), ("mnist", "hmc")], runs)
+    assert numbers == {
+        "curvature/limit": "16.7",
+        "curvature/limit_3h": "1.9",
+        "curvature/images": "2\\,000",
+        "curvature/mnist/ld": "1.5 to 17.5",
+        "curvature/mnist/ld/beyond": "in 1 of the 4 looks",
+        "curvature/mnist/hmc": "n/a",
+        "curvature/mnist/hmc/beyond": "in none of the looks, because none can be compared",
+    }
+
+
+@pytest.mark.parametrize("with_decisions", [True, False])
+def test_every_measured_number_of_the_text_is_defined(study, tmp_path, with_decisions):
+    into = tmp_path / "measured"
+    assert keep(study, into, "abc").returncode == 0
+    beside = (into / f"{name}.csv" if with_decisions else None for name in ("decisions", "curvature"))
+    files = (into / "runs.csv", into / "summary.csv", *beside)
+    numbers = measured_numbers(*files, read_cells(PUBLISHED))
+    text = (PUBLISHED.parents[2] / "paper" / "main.tex").read_text()
+    used = {key for key in re.findall(r"\\val\{([^}#]+)\}", text) if key.startswith("measured/")}
+    assert len(used) > 15
+    assert used - set(numbers) == set()
+    assert numbers["measured/verify/test_accuracy"] == "in none of the 2 cells that were run"
+    assert numbers["measured/verify/full_batch / constant, seconds"] == "it holds (in 1 of 1)"
+    # 92.0 is within a point of 92.46, -0.3 not within 0.02 of -0.2726.
+    within = (
+        "in 1 of the 2 scores" if with_decisions else "in none of the scores, because none can be compared"
+    )
+    assert numbers["measured/decision/standardised/within"] == within
+    # Seed 0 has 90.0, seed 1 has 92.0.
+    assert numbers["measured/decision/seed_0/within"] == "in none of the 2 scores"
+    found = numbers["measured/decision/mnist/standardised/ld/test_accuracy"]
+    assert found == (r"\ensuremath{92.00}" if with_decisions else "n/a")
