@@ -1,4 +1,4 @@
-"""The networks of the experiments: one of the package's, with one thing changed."""
+"""The networks of the experiments: one of the package's, with what the variant changes."""
 
 from collections.abc import Callable
 from typing import Any
