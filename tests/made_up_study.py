@@ -50,7 +50,7 @@ def make_study(folder):
     make_run(folder, "full_batch", "ld", 1, test_accuracy=95.0, runtime_s=100.0)
     for seed, accuracy in enumerate((90.0, 91.0, 95.0)):
         make_variant(folder, "standardised", seed, accuracy)
-    make_variant(folder, "flat_prior", 0, 50.0)
+    make_variant(folder, "fan_in_prior", 0, 50.0)
     make_curvature(folder, "ld", 0, 1.0, 17.0)
     return folder
 

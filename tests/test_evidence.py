@@ -104,13 +104,13 @@ def test_decisions_are_means_over_seeds(study):
     assert table.loc["standardised", "test_accuracy_mean"] == 92
     assert table.loc["standardised", "test_accuracy_std"] == pytest.approx(np.std([90, 91, 95], ddof=1))
     assert table.loc["standardised", "seeds"] == "0 1 2"
-    assert table.loc["flat_prior", "n_seeds"] == 1
+    assert table.loc["fan_in_prior", "n_seeds"] == 1
 
 
 def test_decisions_are_compared_with_the_runs_of_constant(study):
     table = decisions_table(*tables(study)).set_index("variant")
     assert table.loc["default", ["test_accuracy_mean", "seeds"]].tolist() == [91, "0 1"]
-    assert set(table.index) == {"default", "standardised", "flat_prior"}
+    assert set(table.index) == {"default", "standardised", "fan_in_prior"}
 
 
 def test_variants_say_how_they_were_made(study):
@@ -127,7 +127,7 @@ def test_table_of_decisions_sets_published_first_and_no_spread_of_one_seed(study
         "Published",
         "Nothing changed",
         "Pixels of mean 0 and variance 1",
-        "Prior scale 0.1 for every weight",
+        "Prior variance 1/fan-in a layer",
     ]
     assert rows[0].split(" & ")[1:3] == ["$92.46$", "$-0.273$"]
     assert rows[2].split(" & ")[1] == "$92.00 \\pm 2.65$"
@@ -139,7 +139,7 @@ def test_what_is_kept_stays_unless_it_was_made_again(study, tmp_path):
     assert keep(study, into, "0123456789").returncode == 0
     make_run(elsewhere, "constant", "ld", 1, test_accuracy=70.0)
     make_run(elsewhere, "linear", "ld", 0, test_accuracy=60.0)
-    make_variant(elsewhere, "flat_prior", 1, 60.0)
+    make_variant(elsewhere, "fan_in_prior", 1, 60.0)
     assert keep(elsewhere, into, "later").returncode == 0
     runs = pd.read_csv(into / "runs.csv", dtype={"commit": str}).set_index(["scheme", "seed"])
     assert runs[["test_accuracy", "commit"]].apply(tuple, axis=1).to_dict() == {
@@ -150,8 +150,8 @@ def test_what_is_kept_stays_unless_it_was_made_again(study, tmp_path):
     }
     assert len(pd.read_csv(into / "traces.csv")) == 4
     decisions = pd.read_csv(into / "decisions.csv").set_index("variant")
-    assert decisions["n_seeds"].to_dict() == {"default": 2, "flat_prior": 2, "standardised": 3}
-    assert decisions.loc["flat_prior", "test_accuracy_mean"] == 55
+    assert decisions["n_seeds"].to_dict() == {"default": 2, "fan_in_prior": 2, "standardised": 3}
+    assert decisions.loc["fan_in_prior", "test_accuracy_mean"] == 55
 
 
 def test_a_decision_over_more_seeds_stays(study, tmp_path):
@@ -161,11 +161,15 @@ def test_a_decision_over_more_seeds_stays(study, tmp_path):
     (into / "variants.csv").unlink()
     for seed in (0, 1):
         make_variant(elsewhere, "standardised", seed, 10.0)
-        make_variant(elsewhere, "flat_prior", seed, 10.0)
+        make_variant(elsewhere, "fan_in_prior", seed, 10.0)
     assert keep(elsewhere, into, "abc").returncode == 0
     decisions = pd.read_csv(into / "decisions.csv").set_index("variant")
-    assert decisions["n_seeds"].to_dict() == {"default": 2, "flat_prior": 2, "standardised": 3}
-    assert decisions["test_accuracy_mean"].to_dict() == {"default": 91, "flat_prior": 10, "standardised": 92}
+    assert decisions["n_seeds"].to_dict() == {"default": 2, "fan_in_prior": 2, "standardised": 3}
+    assert decisions["test_accuracy_mean"].to_dict() == {
+        "default": 91,
+        "fan_in_prior": 10,
+        "standardised": 92,
+    }
 
 
 def test_keeping_the_same_study_twice_changes_nothing(study, tmp_path):
@@ -191,7 +195,7 @@ def test_runs_of_another_study_are_refused(study, tmp_path, setting):
 
 
 def test_variants_without_a_run_are_refused(tmp_path):
-    make_variant(tmp_path, "flat_prior", 0, 50.0)
+    make_variant(tmp_path, "fan_in_prior", 0, 50.0)
     done = keep(tmp_path, tmp_path / "measured", "abc")
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1 and "no run to compare" in done.stderr

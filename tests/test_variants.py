@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import gaussian
@@ -80,13 +81,30 @@ def shapes(model):
     return jax.tree.leaves(jax.eval_shape(model.prior.sample, jax.random.key(0)))
 
 
-def test_a_flat_prior_draws_every_weight_alike(images):
-    model, compiled, _ = changed_model(frozenset({"flat_prior"}), "lenet5", images)
-    drawn = np.concatenate(
-        [np.ravel(leaf) for leaf in jax.tree.leaves(model.prior.sample(jax.random.key(0)))]
-    )
-    assert drawn.std() == pytest.approx(0.1, rel=0.02)
-    assert compiled is not None
+OF_STUDY = {"prior_scale": 0.1, "batch_norm": False}
+
+
+@pytest.mark.parametrize("changes", [{}, {"standardised": True}, {"max_pooling": True}])
+def test_the_prior_of_the_study_stays_unless_it_is_what_changes(images, changes):
+    def spread(**choices):
+        model, *_ = changed_model("lenet5", images, **(OF_STUDY | changes | choices))
+        drawn = jax.tree.leaves(model.prior.sample(jax.random.key(0)))
+        return np.concatenate([np.ravel(leaf) for leaf in drawn]).std()
+
+    assert spread() == pytest.approx(0.1, rel=0.02)
+    assert spread(prior_scale=0.2) == pytest.approx(0.2, rel=0.02)
+    sizes = {25: 156, 150: 2_416, 400: 48_120, 120: 10_164, 84: 850}  # fan-in: parameters of the layer
+    variance = sum(count / fan_in for fan_in, count in sizes.items()) / sum(sizes.values())
+    assert spread(prior_scale=None) == pytest.approx(variance**0.5, rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["fan_in_prior", "prior_scale_0.2", "no_batch_norm", "particles_8"])
+def test_a_variant_of_the_model_overrules_the_study_and_no_other_does(name):
+    options = Namespace(prior_scale=0.1, batch_norm=True)
+    changed = {"fan_in_prior": {"prior_scale": None}, "prior_scale_0.2": {"prior_scale": 0.2}}
+    changed |= {"no_batch_norm": {"batch_norm": False}, "particles_8": {}}
+    expected = {"prior_scale": 0.1, "batch_norm": True} | changed[name]
+    assert script.choices(VARIANTS[name], options) == expected
 
 
 def test_standardised_pixels_have_mean_0_and_variance_1(images):
@@ -97,7 +115,7 @@ def test_standardised_pixels_have_mean_0_and_variance_1(images):
 
 def test_max_pooling_changes_no_shape_but_the_logits(images):
     (pooled, *_), (plain, *_) = (
-        changed_model(frozenset(names), "lenet5", images) for names in ({"max_pooling"}, set())
+        changed_model("lenet5", images, **OF_STUDY, max_pooling=pooled) for pooled in (True, False)
     )
     assert sorted(leaf.shape for leaf in shapes(pooled)) == sorted(leaf.shape for leaf in shapes(plain))
     parameters = plain.prior.sample(jax.random.key(0))
@@ -107,9 +125,9 @@ def test_max_pooling_changes_no_shape_but_the_logits(images):
     assert np.abs(one - other).max() > 0.01
 
 
-@pytest.mark.parametrize(("changes", "together"), [(set(), 500), ({"flat_prior", "no_batch_norm"}, None)])
-def test_images_stay_together_where_they_are_normalised(images, changes, together):
-    assert changed_model(frozenset(changes), "fashion_cnn", images)[2] == together
+@pytest.mark.parametrize(("batch_norm", "together"), [(True, 500), (False, None)])
+def test_images_stay_together_where_they_are_normalised(images, batch_norm, together):
+    assert changed_model("fashion_cnn", images, prior_scale=None, batch_norm=batch_norm)[2] == together
 
 
 def test_the_largest_eigenvalue_of_a_known_hessian_is_found():

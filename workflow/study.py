@@ -22,7 +22,7 @@ NETWORKS = {"mnist": "lenet5", "fashion_mnist": "fashion_cnn"}
 
 # Options of every run; those below go only to the runs that read them.
 EVERY_RUN = ("particles", "iterations", "step_size", "batch_size", "initial_batch", "resampling")
-EVERY_RUN += ("weight_target", "prior_scale")
+EVERY_RUN += ("weight_target",)
 BY_SCHEME = {
     "constant_to_refine": ("refine_from",),
     "linear": ("refine_from",),
@@ -62,9 +62,13 @@ class Study:
         names = (*EVERY_RUN, *BY_SCHEME.get(scheme, ()), *BY_KERNEL.get(kernel, ()), "evaluate_every")
         given = ((name, self.settings[name]) for name in names if self.settings[name] is not None)
         options = [f"--{name.replace('_', '-')} {value}" for name, value in given]
-        if self.settings["batch_norm"] and network == "fashion_cnn":
-            options.append("--batch-norm")
-        return " ".join(options)
+        return " ".join([*options, *self.model_options(network)])
+
+    def model_options(self, network: str) -> list[str]:
+        """Options that say what the network and its prior are."""
+        scale = self.settings["prior_scale"]
+        normalised = self.settings["batch_norm"] and network == "fashion_cnn"
+        return [f"--prior-scale {scale}"] * (scale is not None) + ["--batch-norm"] * normalised
 
     def data_options(self, mirror: str | None, cache: str | None) -> str:
         """Options of `smcda data`: where the images come from and how many are used."""

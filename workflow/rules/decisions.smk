@@ -21,6 +21,7 @@ rule variant:
         network=lambda wildcards: NETWORKS[wildcards.dataset],
         particles=STUDY.settings["particles"],
         iterations=STUDY.settings["iterations"],
+        model=lambda wildcards: STUDY.model_options(NETWORKS[wildcards.dataset]),
         sampler=SAMPLER,
         source=script_hash("variants.py", "variant_models.py", "variant_sampler.py"),
     message:
@@ -28,7 +29,7 @@ rule variant:
     shell:
         "python workflow/scripts/variants.py --variant {wildcards.variant} --data {input.data}"
         " --network {params.network} --kernel {wildcards.kernel} --seed {wildcards.seed}"
-        " --particles {params.particles} --iterations {params.iterations} --threads {threads}"
+        " --particles {params.particles} --iterations {params.iterations} {params.model} --threads {threads}"
         " --out {output} 2> {log}"
 
 
@@ -62,6 +63,7 @@ rule curvature:
         network=lambda wildcards: NETWORKS[wildcards.dataset],
         particles=STUDY.settings["particles"],
         iterations=STUDY.settings["iterations"],
+        model=lambda wildcards: STUDY.model_options(NETWORKS[wildcards.dataset]),
         sampler=SAMPLER,
         source=script_hash("curvature.py", "variants.py", "variant_models.py"),
     message:
@@ -69,7 +71,7 @@ rule curvature:
     shell:
         "python workflow/scripts/curvature.py --data {input.data} --network {params.network}"
         " --kernel {wildcards.kernel} --seed {wildcards.seed} --particles {params.particles}"
-        " --iterations {params.iterations} --threads {threads} --out {output} 2> {log}"
+        " --iterations {params.iterations} {params.model} --threads {threads} --out {output} 2> {log}"
 
 
 rule curvatures:

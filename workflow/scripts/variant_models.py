@@ -35,28 +35,34 @@ def standardiser(images: np.ndarray) -> Callable[[Any], Any]:
     return lambda x: 255 * (x.astype(jnp.float32) - mean) / std
 
 
-def changed_model(changes: frozenset[str], network: str, data: Any) -> tuple[Any, Any, int | None]:
-    """Put the network together with the changes asked for.
+def changed_model(
+    network: str,
+    data: Any,
+    *,
+    prior_scale: float | None,
+    batch_norm: bool,
+    standardised: bool = False,
+    max_pooling: bool = False,
+) -> tuple[Any, Any, int | None]:
+    """Put the network together as asked for.
 
     Also gives its native code, where there is some, and the number of images that must stay together:
     a minibatch, where it is normalised by its own statistics.
     """
-    if "max_pooling" in changes:
-        return make_model(MaxPoolingLeNet5()), None, None
-    normalised = network == "fashion_cnn" and "no_batch_norm" not in changes
-    options = {"batch_norm": True} if normalised else {}
-    reference = jnp.asarray(data.train_x[:MINIBATCH]) if normalised else None
-    minibatch = MINIBATCH if normalised else None
-    if "standardised" in changes:
-        standardise = standardiser(data.train_x)
-        plain = make_model(
-            NETWORKS[network](**options), None if reference is None else standardise(reference)
-        )
-        model = plain._replace(
-            log_likelihood=lambda parameters, x, y: plain.log_likelihood(parameters, standardise(x), y),
-            logits=lambda parameters, x: plain.logits(parameters, standardise(x)),
-        )
-        return model, None, minibatch
-    prior_scale = 0.1 if "flat_prior" in changes else None
-    model = make_model(NETWORKS[network](**options), reference, prior_scale)
-    return model, native.load(network, reference), minibatch
+    if max_pooling:
+        return make_model(MaxPoolingLeNet5(), prior_scale=prior_scale), None, None
+    options = {"batch_norm": True} if batch_norm else {}
+    reference = jnp.asarray(data.train_x[:MINIBATCH]) if batch_norm else None
+    minibatch = MINIBATCH if batch_norm else None
+    if not standardised:
+        model = make_model(NETWORKS[network](**options), reference, prior_scale)
+        return model, native.load(network, reference), minibatch
+    standardise = standardiser(data.train_x)
+    plain = make_model(
+        NETWORKS[network](**options), None if reference is None else standardise(reference), prior_scale
+    )
+    model = plain._replace(
+        log_likelihood=lambda parameters, x, y: plain.log_likelihood(parameters, standardise(x), y),
+        logits=lambda parameters, x: plain.logits(parameters, standardise(x)),
+    )
+    return model, None, minibatch

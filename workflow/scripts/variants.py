@@ -1,11 +1,11 @@
 r"""One change at a time to what the published text leaves open, to see which choice fits its table.
 
-Each variant is one run of `constant` at the published settings, with one thing different from scale paper
-(where the FashionMNIST network has batch normalisation). They are experiments: what they change is put
-together here from the package's parts and is no option of it, unless users need it for something else.
+Each variant is one run of `constant` at the published settings, with one thing different from what the study
+itself has (`--prior-scale`, `--batch-norm`). They are experiments: what they change is put together
+here from the package's parts and is no option of it, unless users need it for something else.
 
-    python workflow/scripts/variants.py --variant flat_prior --data F.npz --network lenet5 --kernel ld \
-        --seed 0 --particles 4 --threads 1 --out F.json
+    python workflow/scripts/variants.py --variant standardised --data F.npz --network lenet5 --kernel ld \
+        --seed 0 --particles 4 --prior-scale 0.1 --threads 1 --out F.json
 """
 
 import argparse
@@ -23,13 +23,13 @@ CACHE = Path(".cache/compiled")
 
 @dataclass(frozen=True)
 class Variant:
-    """What differs from the defaults, or from the variant `beside` it, and where that means anything."""
+    """What differs from the study, or from the variant `beside` it, and where that means anything."""
 
     what: str
     networks: tuple[str, ...] = BOTH
     kernels: tuple[str, ...] = ("ld", "hmc")
     settings: dict[str, Any] = field(default_factory=dict)
-    model: frozenset[str] = frozenset()
+    model: dict[str, Any] = field(default_factory=dict)
     minibatch: str = "iteration"
     weighted: bool = True
     beside: str = "default"
@@ -39,23 +39,19 @@ VARIANTS = {
     "default": Variant("nothing changed"),  # the study's own runs of `constant`
     **{f"particles_{j}": Variant(f"{j} particles", settings={"particles": j}) for j in (2, 8, 16, 32, 100)},
     "no_batch_norm": Variant(
-        "no batch normalisation", networks=("fashion_cnn",), model=frozenset({"no_batch_norm"})
+        "no batch normalisation", networks=("fashion_cnn",), model={"batch_norm": False}
     ),
-    "standardised": Variant("pixels of mean 0 and variance 1", model=frozenset({"standardised"})),
-    "flat_prior": Variant("prior scale 0.1 for every weight", model=frozenset({"flat_prior"})),
-    "flat_prior_no_batch_norm": Variant(
+    "standardised": Variant("pixels of mean 0 and variance 1", model={"standardised": True}),
+    "fan_in_prior": Variant("prior variance 1/fan-in a layer", model={"prior_scale": None}),
+    "fan_in_prior_no_batch_norm": Variant(
         "that, and no batch normalisation",
         networks=("fashion_cnn",),
-        model=frozenset({"flat_prior", "no_batch_norm"}),
-        beside="flat_prior",
+        model={"prior_scale": None, "batch_norm": False},
+        beside="fan_in_prior",
     ),
-    "flat_prior_32": Variant(
-        "that prior, 32 particles",
-        model=frozenset({"flat_prior"}),
-        settings={"particles": 32},
-        beside="flat_prior",
-    ),
-    "max_pooling": Variant("max pooling in LeNet-5", networks=("lenet5",), model=frozenset({"max_pooling"})),
+    "prior_scale_0.05": Variant("prior scale 0.05 for every weight", model={"prior_scale": 0.05}),
+    "prior_scale_0.2": Variant("prior scale 0.2 for every weight", model={"prior_scale": 0.2}),
+    "max_pooling": Variant("max pooling in LeNet-5", networks=("lenet5",), model={"max_pooling": True}),
     "batch_a_gradient": Variant("a fresh minibatch for every gradient", minibatch="gradient"),
     "batch_a_particle": Variant("a minibatch of its own for every particle", minibatch="particle"),
     "weight_target_previous": Variant(
@@ -90,6 +86,8 @@ def run_parser(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--seed", required=True, type=int)
     parser.add_argument("--particles", type=int, default=4)
     parser.add_argument("--iterations", type=int, default=200)
+    parser.add_argument("--prior-scale", type=float)
+    parser.add_argument("--batch-norm", action="store_true")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", required=True, type=Path)
     return parser
@@ -119,6 +117,11 @@ class Parts(NamedTuple):
     compiled: Any
 
 
+def choices(variant: Variant, options: argparse.Namespace) -> dict[str, Any]:
+    """Say what the network and its prior are: the study's, with the change."""
+    return {"prior_scale": options.prior_scale, "batch_norm": options.batch_norm} | variant.model
+
+
 def build(variant: Variant, options: argparse.Namespace) -> Parts:
     """Put a run of `constant` together with the change asked for."""
     import jax
@@ -131,7 +134,7 @@ def build(variant: Variant, options: argparse.Namespace) -> Parts:
     jax.config.update("jax_compilation_cache_dir", str(CACHE))
     data = load(options.data)
     chosen = {"particles": options.particles, "iterations": options.iterations} | variant.settings
-    model, compiled, minibatch = changed_model(variant.model, options.network, data)
+    model, compiled, minibatch = changed_model(options.network, data, **choices(variant, options))
     settings = Settings("constant", options.kernel, **chosen, micro_batch=minibatch)
     run = Run(
         model.log_likelihood,
@@ -170,6 +173,8 @@ def execute(options: argparse.Namespace) -> str:
         "particles": settings.particles,
         "iterations": settings.iterations,
         "step_size": settings.step_size,
+        "prior_scale": choices(variant, options)["prior_scale"],
+        "batch_norm": choices(variant, options)["batch_norm"],
         "test_log_likelihood": scores["test_log_likelihood"],
         "test_accuracy": scores["test_accuracy"],
     }
