@@ -22,7 +22,7 @@ from evidence import (
 )
 from made_up_study import SCRIPT, keep, make_run, make_study, make_variant
 from summary import METRICS
-from verify import report, verify
+from verify import report, runs_beside, verify
 
 
 @pytest.fixture
@@ -223,5 +223,6 @@ def test_command_writes_tables_and_refuses_an_empty_study(study, tmp_path):
 
 
 def test_the_verdict_that_is_kept_is_that_on_the_study_that_is_kept():
-    checks = verify(read_cells(MEASURED / "summary.csv"), read_cells(PUBLISHED))
+    summary = MEASURED / "summary.csv"
+    checks = verify(read_cells(summary), read_cells(PUBLISHED), runs_beside(summary))
     assert (MEASURED / "verify.txt").read_text() == report(checks) + "\n"

@@ -6,7 +6,18 @@ import sys
 
 import pytest
 from cells import read_cells
-from verify import FAIL, NOT_RUN, PASS, PUBLISHED, check_cell, exit_code, report, same_order, verify
+from verify import (
+    FAIL,
+    NOT_RUN,
+    PASS,
+    PUBLISHED,
+    check_cell,
+    exit_code,
+    report,
+    runs_beside,
+    same_order,
+    verify,
+)
 
 SCRIPT = PUBLISHED.parents[1] / "scripts" / "verify.py"
 
@@ -35,7 +46,7 @@ def outcomes(checks):
 
 
 def test_published_table_passes_against_itself(same, published):
-    checks = verify(same, published)
+    checks = verify(same, published, {})
     assert {check.outcome for check in checks} == {PASS}
     assert exit_code(checks) == 0
     assert len(checks) == 2 * 24 + 6
@@ -68,12 +79,12 @@ def test_tolerance_is_the_larger_of_three_deviations_and_the_least(
 def test_cell_that_was_not_run_never_passes(same, published):
     del same["mnist", "full_batch", "ld"]
     same["mnist", "constant", "ld"]["test_accuracy_mean"] = ""
-    found = outcomes(verify(same, published))
+    found = outcomes(verify(same, published, {}))
     assert found["mnist full_batch ld test_accuracy"] == NOT_RUN
     assert found["mnist full_batch ld test_log_likelihood"] == NOT_RUN
     assert found["mnist constant ld test_accuracy"] == NOT_RUN
     assert FAIL not in found.values()
-    assert exit_code(verify(same, published)) == 3
+    assert exit_code(verify(same, published, {})) == 3
 
 
 def test_a_cell_says_how_many_seeds_it_rests_on(same, published):
@@ -83,7 +94,7 @@ def test_a_cell_says_how_many_seeds_it_rests_on(same, published):
 
 
 def test_empty_study_passes_nothing(published):
-    assert {check.outcome for check in verify({}, published)} == {NOT_RUN}
+    assert {check.outcome for check in verify({}, published, {})} == {NOT_RUN}
 
 
 @pytest.mark.parametrize(
@@ -115,7 +126,7 @@ def test_empty_study_passes_nothing(published):
 )
 def test_claim_fails_when_one_cell_contradicts_it(same, published, key, column, value, claim):
     same[key][column] = value
-    checks = verify(same, published)
+    checks = verify(same, published, {})
     assert outcomes(checks)[claim] == FAIL
     assert exit_code(checks) == 1
 
@@ -123,9 +134,21 @@ def test_claim_fails_when_one_cell_contradicts_it(same, published, key, column, 
 def test_order_counts_only_pairs_that_the_published_spread_separates(published):
     """LD on MNIST: full and linear tie at 93.14, so no order of theirs can be right or wrong."""
     two = {key: published[key] for key in (("mnist", "full_batch", "ld"), ("mnist", "linear", "ld"))}
-    assert same_order(two, published) == []
+    assert same_order(two, published, {}) == []
     three = two | {("mnist", "constant", "ld"): published["mnist", "constant", "ld"]}
-    assert same_order(three, published) == [True, True]
+    assert same_order(three, published, {}) == [True, True]
+
+
+def test_schemes_are_compared_over_the_seeds_that_both_have(published, tmp_path):
+    """Seed 0 is lucky: beside the mean of both seeds, full batch's one run would look better than it is."""
+    rows = [("constant", 0, 93.0), ("constant", 1, 91.0), ("full_batch", 0, 92.5), ("linear", 2, 99.0)]
+    lines = [f"mnist,{scheme},ld,{seed},{accuracy}" for scheme, seed, accuracy in rows]
+    (tmp_path / "runs.csv").write_text("\n".join(["dataset,scheme,kernel,seed,test_accuracy", *lines]) + "\n")
+    means = {"constant": 92.0, "full_batch": 92.5, "linear": 99.0}
+    cells = {("mnist", scheme, "ld"): {"test_accuracy_mean": str(mean)} for scheme, mean in means.items()}
+    assert same_order(cells, published, {}) == [True, True]
+    # Linear has no seed in common with the others.
+    assert same_order(cells, published, runs_beside(tmp_path / "summary.csv")) == [False]
 
 
 def test_command_prints_writes_and_leaves_with_its_code(same, tmp_path):

@@ -32,7 +32,7 @@ from typing import Any
 import pandas as pd
 from cells import read_cells
 from summary import GROUP, RUN_COLUMNS, summarise
-from verify import PUBLISHED, report, verify
+from verify import PUBLISHED, report, runs_beside, verify
 
 from smcda.files import write_text
 
@@ -211,7 +211,8 @@ def main() -> None:
     for name, table in tables.items():
         write_text(options.into / f"{name}.csv", table.to_csv(index=False, float_format="%.8g"))
         print(f"{options.into / name}.csv: {len(table)} rows")
-    checks = verify(read_cells(options.into / "summary.csv"), read_cells(PUBLISHED))
+    summary = options.into / "summary.csv"
+    checks = verify(read_cells(summary), read_cells(PUBLISHED), runs_beside(summary))
     write_text(options.into / "verify.txt", report(checks) + "\n")
 
 

@@ -4,8 +4,9 @@
 
 A cell passes if its mean over n seeds lies within the tolerance of the published one: three published
 standard deviations or the least that is worth noticing, whichever is larger. A claim is judged on the
-cells that are there. What was not run is 'not run' and never passes. Leaves with 0 if everything passed, 1
-if something failed, 3 if nothing failed but something was not run.
+cells that are there; where runs.csv lies beside the summary, two cells are compared over the seeds that
+both have, so that the luck of a seed is on both sides. What was not run is 'not run' and never passes.
+Leaves with 0 if everything passed, 1 if something failed, 3 if nothing failed but something was not run.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 from cells import DECIMALS, Cells, Key, number, published_speedup, read_cells, rounded
@@ -29,6 +31,9 @@ LEAST = {
     ("test_log_likelihood", "fashion_mnist"): 0.03,
 }
 """Differences that never fail a cell: accuracy points and nats."""
+
+Runs = dict[Key, dict[str, dict[str, str]]]
+"""The runs of each cell by seed, every value the text it was written as."""
 
 PASS, FAIL, NOT_RUN = "pass", "FAIL", "not run"
 
@@ -67,16 +72,36 @@ def judge(what: str, asked: str, holds: list[bool]) -> Check:
     return Check(what, found, asked, PASS if all(holds) else FAIL)
 
 
-def hmc_above_ld(cells: Cells, published: Cells, metric: str) -> list[bool]:
+def runs_beside(summary: Path) -> Runs:
+    """Read the runs.csv beside a summary; nothing if there is none."""
+    runs: Runs = {}
+    file = summary.with_name("runs.csv")
+    rows = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8") if file.is_file() else ""))
+    for row in rows:
+        runs.setdefault((row["dataset"], row["scheme"], row["kernel"]), {})[row["seed"]] = row
+    return runs
+
+
+def pair(cells: Cells, runs: Runs, a: Key, b: Key, metric: str) -> tuple[float, float] | None:
+    """Means of two cells over the seeds that both have; without their runs, the cells' own means."""
+    if a in runs and b in runs:
+        seeds = sorted(runs[a].keys() & runs[b].keys())
+        one, other = ([float(runs[key][seed][metric]) for seed in seeds] for key in (a, b))
+        return (fmean(one), fmean(other)) if seeds else None
+    means = (number(cells, a, f"{metric}_mean"), number(cells, b, f"{metric}_mean"))
+    return None if means[0] is None or means[1] is None else (means[0], means[1])
+
+
+def hmc_above_ld(cells: Cells, published: Cells, runs: Runs, metric: str) -> list[bool]:
     """Whether HMC's mean is above LD's, for every dataset and scheme."""
     pairs = [
-        tuple(number(cells, (dataset, scheme, kernel), f"{metric}_mean") for kernel in ("ld", "hmc"))
+        pair(cells, runs, (dataset, scheme, "hmc"), (dataset, scheme, "ld"), metric)
         for dataset, scheme in dict.fromkeys(key[:2] for key in published)
     ]
-    return [hmc > ld for ld, hmc in pairs if ld is not None and hmc is not None]
+    return [means[0] > means[1] for means in pairs if means]
 
 
-def same_order(cells: Cells, published: Cells) -> list[bool]:
+def same_order(cells: Cells, published: Cells, runs: Runs) -> list[bool]:
     """Whether two schemes stand in the published order of accuracy, wherever that order is clear.
 
     It is clear when the published means differ by more than both their standard deviations together.
@@ -87,28 +112,21 @@ def same_order(cells: Cells, published: Cells) -> list[bool]:
         for a, b in combinations(keys, 2):
             theirs = [number(published, key, "test_accuracy_mean") or 0.0 for key in (a, b)]
             spread = sum(number(published, key, "test_accuracy_std") or 0.0 for key in (a, b))
-            ours = [number(cells, key, "test_accuracy_mean") for key in (a, b)]
-            if ours[0] is None or ours[1] is None or abs(theirs[0] - theirs[1]) <= spread:
-                continue
-            answers.append((theirs[0] > theirs[1]) == (ours[0] > ours[1]))
+            ours = pair(cells, runs, a, b, "test_accuracy")
+            if ours and abs(theirs[0] - theirs[1]) > spread:
+                answers.append((theirs[0] > theirs[1]) == (ours[0] > ours[1]))
     return answers
 
 
-def close_to_full_batch(cells: Cells, published: Cells) -> list[bool]:
+def close_to_full_batch(cells: Cells, published: Cells, runs: Runs) -> list[bool]:
     """Whether constant-to-refine is within a point of full batch for a fifth of its gradients or less."""
     answers = []
     for dataset, kernel in dict.fromkeys((key[0], key[2]) for key in published):
-        scores, costs = (
-            [
-                number(cells, (dataset, scheme, kernel), f"{metric}_mean")
-                for scheme in ("constant_to_refine", "full_batch")
-            ]
-            for metric in ("test_accuracy", "gradient_evaluations")
-        )
-        if None in scores or None in costs:
-            continue
-        close = abs(scores[0] - scores[1]) <= LEAST["test_accuracy", dataset]  # type: ignore[operator]
-        answers.append(close and 5 * costs[0] <= costs[1])  # type: ignore[operator]
+        keys = ((dataset, "constant_to_refine", kernel), (dataset, "full_batch", kernel))
+        scores, costs = (pair(cells, runs, *keys, name) for name in ("test_accuracy", "gradient_evaluations"))
+        if scores and costs:
+            close = abs(scores[0] - scores[1]) <= LEAST["test_accuracy", dataset]
+            answers.append(close and 5 * costs[0] <= costs[1])
     return answers
 
 
@@ -122,33 +140,34 @@ def fast_enough(cells: Cells, published: Cells, scheme: str) -> list[bool]:
     return answers
 
 
-Claim = Callable[[Cells, Cells], list[bool]]
+Claim = Callable[[Cells, Cells, Runs], list[bool]]
 CLAIMS: dict[tuple[str, str], Claim] = {
-    ("HMC above LD in accuracy", "every dataset and scheme"): lambda c, p: hmc_above_ld(
-        c, p, "test_accuracy"
+    ("HMC above LD in accuracy", "every dataset and scheme"): lambda c, p, r: hmc_above_ld(
+        c, p, r, "test_accuracy"
     ),
-    ("HMC above LD in log-likelihood", "every dataset and scheme"): lambda c, p: hmc_above_ld(
-        c, p, "test_log_likelihood"
+    ("HMC above LD in log-likelihood", "every dataset and scheme"): lambda c, p, r: hmc_above_ld(
+        c, p, r, "test_log_likelihood"
     ),
     ("schemes in the published order", "every clear pair"): same_order,
     (
         "constant_to_refine close to full_batch, cheaper",
         "1 point, a fifth of the gradients",
     ): close_to_full_batch,
-    ("full_batch / constant_to_refine, seconds", "the published ratio or more"): lambda c, p: fast_enough(
+    ("full_batch / constant_to_refine, seconds", "the published ratio or more"): lambda c, p, _: fast_enough(
         c, p, "constant_to_refine"
     ),
-    ("full_batch / constant, seconds", "the published ratio or more"): lambda c, p: fast_enough(
+    ("full_batch / constant, seconds", "the published ratio or more"): lambda c, p, _: fast_enough(
         c, p, "constant"
     ),
 }
 
 
-def verify(cells: Cells, published: Cells) -> list[Check]:
+def verify(cells: Cells, published: Cells, runs: Runs) -> list[Check]:
     """Every cell and every claim."""
     metrics = ("test_accuracy", "test_log_likelihood")
     checks = [check_cell(cells, published, key, metric) for key in published for metric in metrics]
-    return checks + [judge(what, asked, claim(cells, published)) for (what, asked), claim in CLAIMS.items()]
+    claims = [judge(what, asked, holds(cells, published, runs)) for (what, asked), holds in CLAIMS.items()]
+    return checks + claims
 
 
 def report(checks: list[Check]) -> str:
@@ -189,8 +208,8 @@ def main() -> None:
         except ValueError as error:
             sys.exit(f"verify: {path} is no summary.csv of a study: {error}")
     try:
-        checks = verify(*tables)
-    except ValueError as error:
+        checks = verify(*tables, runs_beside(options.summary))
+    except (ValueError, KeyError) as error:
         sys.exit(f"verify: {options.summary} is damaged: {error}")
     print(report(checks))
     if options.csv:
