@@ -75,6 +75,16 @@ def test_yes_and_no_may_be_written_as_in_yaml():
         resolve(batch_norm="maybe")
 
 
+def test_nothing_may_be_written_as_in_yaml():
+    """At every scale the prior has one standard deviation unless it is told otherwise."""
+    assert resolve(scale="paper").settings["prior_scale"] == 0.1
+    assert resolve(scale="paper", prior_scale="null").settings["prior_scale"] is None
+    with pytest.raises(study.ConfigError, match="prior_scale is 'none', but must be of type number or null"):
+        resolve(prior_scale="none")
+    with pytest.raises(study.ConfigError, match="particles is 'null', but must be of type integer"):
+        resolve(particles="null")
+
+
 def test_prior_scale_reaches_every_run_that_has_one():
     assert "--prior-scale 0.1" in resolve(prior_scale=0.1).run_options("lenet5", "constant", "ld")
     assert "--prior-scale" not in resolve(prior_scale=None).run_options("lenet5", "constant", "ld")

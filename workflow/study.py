@@ -91,10 +91,12 @@ def resolve(config: dict[str, Any], schema_file: Path) -> Study:
     if isinstance(config.get("seeds"), list):
         config["seeds"] = [int(seed) if str(seed).isdecimal() else seed for seed in config["seeds"]]
     keys = schema["$defs"]["scale"]["properties"]
-    # And YAML's words for yes and no, batch_norm=false.
+    # And YAML's words for yes, no and nothing, batch_norm=false prior_scale=null.
+    words = {"boolean": {"true": True, "false": False}, "null": {"null": None}}
     for key, rule in keys.items():
-        if rule.get("type") == "boolean" and config.get(key) in ("true", "false"):
-            config[key] = config[key] == "true"
+        for kind in words.keys() & as_list(rule.get("type")):
+            if isinstance(config.get(key), str):
+                config[key] = words[kind].get(config[key], config[key])
     schema["properties"] |= keys
     check_plain(config, "config")
     error = best_match(Draft202012Validator(schema).iter_errors(config))
@@ -111,6 +113,11 @@ def resolve(config: dict[str, Any], schema_file: Path) -> Study:
     settings = defaults | scales[config["scale"]] | overrides
     settings = {name: as_whole(value, keys[name]) for name, value in settings.items()}
     return Study(config["scale"], f"{config['output_dir']}/{config['scale']}", settings)
+
+
+def as_list(value: Any) -> list[Any]:
+    """What a schema may say as one or as several."""
+    return value if isinstance(value, list) else [value]
 
 
 def check_plain(value: Any, where: str) -> None:

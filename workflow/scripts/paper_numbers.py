@@ -102,7 +102,15 @@ def setting_numbers(settings: dict[str, Any]) -> Numbers:
     settings = complete(settings)
     numbers = {f"settings/{key}": NOT_THERE for key in (*PUBLISHED_SETTINGS, *OTHER_SETTINGS)}
     numbers |= {f"settings/{key}": setting_text(value) for key, value in settings.items()}
+    numbers["settings/prior"] = prior_text(settings.get("prior_scale"))
     return numbers | step_lengths(settings, "settings")
+
+
+def prior_text(scale: float | None) -> str:
+    """Say how wide the prior is."""
+    if scale is None:
+        return "variance $1/\\text{fan-in}$ in each layer, biases included"
+    return f"standard deviation {scale:g} for every weight and bias"
 
 
 def complete(settings: dict[str, Any]) -> dict[str, Any]:
@@ -217,10 +225,9 @@ def main(job: Any) -> None:
     numbers = every_number(cells, published, settings, count_network_parameters())
     if job.input.get("measured_runs"):
         made = (Path(job.input.measured_runs), Path(job.input.measured_summary))
-        tried, followed = (
-            Path(file) if (file := job.input.get(name)) else None for name in ("decisions", "curvature")
-        )
-        numbers |= measured_numbers(*made, tried, followed, published)
+        more = {name: job.input.get(name) for name in ("decisions", "curvature", "fan_in_prior")}
+        more = {name: Path(file) for name, file in more.items() if file}
+        numbers |= measured_numbers(*made, published, **more)
     write_text(Path(job.output.tex), render(job.input.template, numbers=list(numbers.items())))
 
 
