@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from cells import read_cells
 from made_up_study import keep, make_curvature, make_study
-from measured_numbers import curvature_numbers, measured_numbers
+from measured_numbers import curvature_numbers, measured_numbers, prior_numbers
 from verify import PUBLISHED
 
 
@@ -41,9 +41,8 @@ def test_curvature_is_set_beside_what_leapfrog_can_bear(study, tmp_path):
 def test_every_measured_number_of_the_text_is_defined(study, tmp_path, with_decisions):
     into = tmp_path / "measured"
     assert keep(study, into, "abc").returncode == 0
-    beside = (into / f"{name}.csv" if with_decisions else None for name in ("decisions", "curvature"))
-    files = (into / "runs.csv", into / "summary.csv", *beside)
-    numbers = measured_numbers(*files, read_cells(PUBLISHED))
+    beside = {name: into / f"{name}.csv" for name in ("decisions", "curvature")} if with_decisions else {}
+    numbers = measured_numbers(into / "runs.csv", into / "summary.csv", read_cells(PUBLISHED), **beside)
     text = (PUBLISHED.parents[2] / "paper" / "main.tex").read_text()
     used = {key for key in re.findall(r"\\val\{([^}#]+)\}", text) if key.startswith("measured/")}
     assert len(used) > 15
@@ -59,3 +58,21 @@ def test_every_measured_number_of_the_text_is_defined(study, tmp_path, with_deci
     assert numbers["measured/decision/seed_0/within"] == "in none of the 2 scores"
     found = numbers["measured/decision/mnist/standardised/ld/test_accuracy"]
     assert found == (r"\ensuremath{92.00}" if with_decisions else "n/a")
+
+
+def test_the_other_prior_is_compared_in_the_cells_that_both_studies_have():
+    published = read_cells(PUBLISHED)
+
+    def as_published(key, **changes):
+        return published[key] | {name: str(value) for name, value in changes.items()}
+
+    constant, refined = ("mnist", "constant", "ld"), ("mnist", "constant_to_refine", "ld")
+    ours = {constant: as_published(constant), refined: as_published(refined)}
+    other = {constant: as_published(constant, test_accuracy_mean=80.5)}
+    numbers = prior_numbers(ours, other, published)
+    assert numbers["fan_in_prior/within"] == "in 1 of the 2 scores"
+    assert numbers["fan_in_prior/beside"] == "in all 2 scores"
+    assert numbers["fan_in_prior/mnist/constant/ld/test_accuracy"] == r"\ensuremath{80.50}"
+    assert numbers["fan_in_prior/mnist/constant_to_refine/ld/test_accuracy"] == "n/a"
+    nothing = prior_numbers(ours, {}, published)
+    assert nothing["fan_in_prior/within"] == "in none of the scores, because none can be compared"

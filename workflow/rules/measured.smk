@@ -18,10 +18,12 @@ if HAS_MEASURED:
         "measured_runs": MEASURED / "runs.csv",
         "measured_summary": MEASURED / "summary.csv",
     }
-if HAS_DECISIONS:
-    MEASURED_INPUTS["decisions"] = MEASURED / "decisions.csv"
-if (MEASURED / "curvature.csv").exists():
-    MEASURED_INPUTS["curvature"] = MEASURED / "curvature.csv"
+    OPTIONAL = {
+        "decisions": MEASURED / "decisions.csv",
+        "curvature": MEASURED / "curvature.csv",
+        "fan_in_prior": MEASURED / "fan_in_prior" / "summary.csv",
+    }
+    MEASURED_INPUTS |= {name: file for name, file in OPTIONAL.items() if file.exists()}
 
 
 use rule table as measured_table with:

@@ -7,6 +7,10 @@ measured/verify/...                                   how many cells and claims 
 measured/decision/<dataset>/<variant>/<kernel>/<metric>
 measured/decision/<variant>/within                    how many of its scores are within tolerance
 measured/decision/seed_0/within                       the same with nothing changed, seed 0 alone
+measured/fan_in_prior/<dataset>/<scheme>/<kernel>/<metric>[_std]
+                                                      a cell of the study with the other prior
+measured/fan_in_prior/within, .../beside              how many scores of that study, and of this one, are
+                                                      within tolerance in the cells that both have
 measured/curvature/limit[_3h]                         what leapfrog with h or 3h can bear
 measured/curvature/images                             over how many images it was taken
 measured/curvature/<dataset>/<kernel>                 what was found along runs, from least to most
@@ -16,22 +20,27 @@ measured/curvature/<dataset>/<kernel>/beyond          at how many of the looks i
 from pathlib import Path
 
 import pandas as pd
-from cells import NOT_THERE, Cells, escape, read_cells
+from cells import NOT_THERE, Cells, Key, escape, number, read_cells
 from curvature import IMAGES
 from phrases import grouped, listed, metric_text, share, span
 from variants import VARIANTS
 from verdicts import Numbers, cell_numbers, verdicts
-from verify import CLAIMS, FAIL, NOT_RUN, PASS, Check, check_cell, verify
+from verify import CLAIMS, FAIL, NOT_RUN, PASS, Check, check_cell, runs_beside, verify
 
 SCORES = ("test_accuracy", "test_log_likelihood")
 
 
 def measured_numbers(
-    runs: Path, summary: Path, decisions: Path | None, curvature: Path | None, published: Cells
+    runs: Path,
+    summary: Path,
+    published: Cells,
+    decisions: Path | None = None,
+    curvature: Path | None = None,
+    fan_in_prior: Path | None = None,
 ) -> Numbers:
-    """Put all keys of the kept study together."""
+    """Put all keys of the kept study together; what is not there says so."""
     cells, made = read_cells(summary), pd.read_csv(runs)
-    numbers = settings(made) | checked(verify(cells, published))
+    numbers = settings(made) | checked(verify(cells, published, runs_beside(summary)))
     numbers |= cell_numbers(cells, list(published), list(SCORES))
     numbers |= {f"verdict/{key}": text for key, text in verdicts(cells, list(published)).items()}
     tried = pd.DataFrame(columns=["dataset", "variant", "kernel"])
@@ -43,6 +52,7 @@ def measured_numbers(
     followed = pd.DataFrame(columns=["dataset", "kernel", "eigenvalue"])
     if curvature is not None:
         followed = pd.read_csv(curvature)
+    numbers |= prior_numbers(cells, read_cells(fan_in_prior) if fan_in_prior else {}, published)
     groups = dict.fromkeys((dataset, kernel) for dataset, _, kernel in published)
     numbers |= curvature_numbers(followed, list(groups), made)
     return {f"measured/{key}": text for key, text in numbers.items()}
@@ -104,8 +114,24 @@ def within(decisions: pd.DataFrame, variant: str, published: Cells) -> str:
     """Say how many of a variant's scores `verify` would pass as cells of `constant`."""
     rows = decisions[decisions["variant"] == variant].to_dict("records")
     cells = {(row["dataset"], "constant", row["kernel"]): row for row in rows}
-    checks = [check_cell(cells, published, key, metric) for key in cells for metric in SCORES]
+    return scores_within(cells, list(cells), published)
+
+
+def scores_within(cells: Cells, keys: list[Key], published: Cells) -> str:
+    """Say how many scores of some cells are within tolerance."""
+    checks = [check_cell(cells, published, key, metric) for key in keys for metric in SCORES]
     return share([check.outcome for check in checks].count(PASS), len(checks), "scores")
+
+
+def prior_numbers(cells: Cells, other: Cells, published: Cells) -> Numbers:
+    """Set the study with the other prior beside this one, in the cells that both have."""
+    both = [key for key in published if all(number(c, key, "test_accuracy_mean") for c in (cells, other))]
+    numbers = cell_numbers(other, list(published), list(SCORES))
+    numbers |= {
+        "within": scores_within(other, both, published),
+        "beside": scores_within(cells, both, published),
+    }
+    return {f"fan_in_prior/{key}": text for key, text in numbers.items()}
 
 
 def curvature_numbers(followed: pd.DataFrame, groups: list[tuple[str, str]], runs: pd.DataFrame) -> Numbers:
