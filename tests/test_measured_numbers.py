@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from cells import read_cells
 from made_up_study import keep, make_curvature, make_study
-from measured_numbers import curvature_numbers, measured_numbers, prior_numbers
+from measured_numbers import curvature_numbers, measured_numbers, prior_numbers, wander
 from verify import PUBLISHED
 
 
@@ -58,6 +58,18 @@ def test_every_measured_number_of_the_text_is_defined(study, tmp_path, with_deci
     assert numbers["measured/decision/seed_0/within"] == "in none of the 2 scores"
     found = numbers["measured/decision/mnist/standardised/ld/test_accuracy"]
     assert found == (r"\ensuremath{92.00}" if with_decisions else "n/a")
+
+
+def test_wander_is_how_far_apart_the_last_looks_along_one_run_are():
+    rows = [("constant", 0, k, accuracy) for k, accuracy in enumerate((10, 90, 91, 92, 93, 94.5))]
+    rows += [("constant", 1, k, 80 + k) for k in reversed(range(3))] + [
+        ("linear", 0, 0, 1),
+        ("linear", 0, 1, 99),
+    ]
+    looks = pd.DataFrame(rows, columns=["scheme", "seed", "iteration", "test_accuracy"])
+    looks = looks.assign(dataset="mnist", kernel="ld")
+    assert wander(looks, "mnist", "ld") == "2.0 to 4.5"
+    assert wander(looks, "mnist", "hmc") == "n/a"
 
 
 def test_the_other_prior_is_compared_in_the_cells_that_both_studies_have():

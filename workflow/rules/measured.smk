@@ -19,9 +19,11 @@ if HAS_MEASURED:
         "measured_summary": MEASURED / "summary.csv",
     }
     OPTIONAL = {
+        "traces": MEASURED / "traces.csv",
         "decisions": MEASURED / "decisions.csv",
         "curvature": MEASURED / "curvature.csv",
         "fan_in_prior": MEASURED / "fan_in_prior" / "summary.csv",
+        "fan_in_curvature": MEASURED / "fan_in_prior" / "curvature.csv",
     }
     MEASURED_INPUTS |= {name: file for name, file in OPTIONAL.items() if file.exists()}
 

@@ -11,10 +11,13 @@ measured/fan_in_prior/<dataset>/<scheme>/<kernel>/<metric>[_std]
                                                       a cell of the study with the other prior
 measured/fan_in_prior/within, .../beside              how many scores of that study, and of this one, are
                                                       within tolerance in the cells that both have
+measured/wander/<dataset>/<kernel>                    how far apart the last accuracies along one run of
+                                                      `constant` are, from the calmest run to the wildest
 measured/curvature/limit[_3h]                         what leapfrog with h or 3h can bear
 measured/curvature/images                             over how many images it was taken
 measured/curvature/<dataset>/<kernel>                 what was found along runs, from least to most
 measured/curvature/<dataset>/<kernel>/beyond          at how many of the looks it was beyond the limit
+measured/fan_in_prior/curvature/<dataset>/<kernel>[/beyond]   the same with the other prior
 """
 
 from pathlib import Path
@@ -23,39 +26,47 @@ import pandas as pd
 from cells import NOT_THERE, Cells, Key, escape, number, read_cells
 from curvature import IMAGES
 from phrases import grouped, listed, metric_text, share, span
+from summary import GROUP
 from variants import VARIANTS
 from verdicts import Numbers, cell_numbers, verdicts
 from verify import CLAIMS, FAIL, NOT_RUN, PASS, Check, check_cell, runs_beside, verify
 
 SCORES = ("test_accuracy", "test_log_likelihood")
+LAST_LOOKS = 5
 
 
 def measured_numbers(
     runs: Path,
     summary: Path,
     published: Cells,
+    traces: Path | None = None,
     decisions: Path | None = None,
     curvature: Path | None = None,
     fan_in_prior: Path | None = None,
+    fan_in_curvature: Path | None = None,
 ) -> Numbers:
     """Put all keys of the kept study together; what is not there says so."""
     cells, made = read_cells(summary), pd.read_csv(runs)
     numbers = settings(made) | checked(verify(cells, published, runs_beside(summary)))
     numbers |= cell_numbers(cells, list(published), list(SCORES))
     numbers |= {f"verdict/{key}": text for key, text in verdicts(cells, list(published)).items()}
-    tried = pd.DataFrame(columns=["dataset", "variant", "kernel"])
-    if decisions is not None:
-        tried = pd.read_csv(decisions)
+    tried = table(decisions, "dataset", "variant", "kernel")
     numbers |= tried_numbers(tried, list(dict.fromkeys(key[0] for key in published)))
     numbers |= {f"decision/{name}/within": within(tried, name, published) for name in VARIANTS}
     numbers["decision/seed_0/within"] = within(first_seed(made), "seed_0", published)
-    followed = pd.DataFrame(columns=["dataset", "kernel", "eigenvalue"])
-    if curvature is not None:
-        followed = pd.read_csv(curvature)
     numbers |= prior_numbers(cells, read_cells(fan_in_prior) if fan_in_prior else {}, published)
-    groups = dict.fromkeys((dataset, kernel) for dataset, _, kernel in published)
-    numbers |= curvature_numbers(followed, list(groups), made)
+    groups = list(dict.fromkeys((dataset, kernel) for dataset, _, kernel in published))
+    looks = table(traces, *GROUP, "seed", "iteration", "test_accuracy")
+    numbers |= {f"wander/{'/'.join(group)}": wander(looks, *group) for group in groups}
+    for prefix, file in (("", curvature), ("fan_in_prior/", fan_in_curvature)):
+        found = curvature_numbers(table(file, "dataset", "kernel", "eigenvalue"), groups, made)
+        numbers |= {f"{prefix}{key}": text for key, text in found.items()}
     return {f"measured/{key}": text for key, text in numbers.items()}
+
+
+def table(file: Path | None, *columns: str) -> pd.DataFrame:
+    """Read a table that need not be there; it is then empty, with the columns that are asked for."""
+    return pd.DataFrame(columns=list(columns)) if file is None else pd.read_csv(file)
 
 
 def settings(runs: pd.DataFrame) -> Numbers:
@@ -132,6 +143,14 @@ def prior_numbers(cells: Cells, other: Cells, published: Cells) -> Numbers:
         "beside": scores_within(cells, both, published),
     }
     return {f"fan_in_prior/{key}": text for key, text in numbers.items()}
+
+
+def wander(looks: pd.DataFrame, dataset: str, kernel: str) -> str:
+    """Say how far apart the last accuracies along a run of `constant` are: the calmest, the wildest."""
+    chosen = (looks[GROUP] == [dataset, "constant", kernel]).all(axis=1)
+    by_seed = looks[chosen].sort_values("iteration").groupby("seed")["test_accuracy"]
+    apart = [float(last.max() - last.min()) for _, run in by_seed if len(last := run.tail(LAST_LOOKS)) > 1]
+    return span(apart, lambda points: f"{points:.1f}")
 
 
 def curvature_numbers(followed: pd.DataFrame, groups: list[tuple[str, str]], runs: pd.DataFrame) -> Numbers:

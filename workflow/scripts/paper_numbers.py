@@ -225,7 +225,8 @@ def main(job: Any) -> None:
     numbers = every_number(cells, published, settings, count_network_parameters())
     if job.input.get("measured_runs"):
         made = (Path(job.input.measured_runs), Path(job.input.measured_summary))
-        more = {name: job.input.get(name) for name in ("decisions", "curvature", "fan_in_prior")}
+        optional = ("traces", "decisions", "curvature", "fan_in_prior", "fan_in_curvature")
+        more = {name: job.input.get(name) for name in optional}
         more = {name: Path(file) for name, file in more.items() if file}
         numbers |= measured_numbers(*made, published, **more)
     write_text(Path(job.output.tex), render(job.input.template, numbers=list(numbers.items())))
