@@ -28,12 +28,12 @@ def make_run(study, scheme, kernel, seed, **values):
     (folder / "trace.csv").write_text(f"{columns},test_log_likelihood,test_accuracy\n{rows}")
 
 
-def make_variant(study, name, seed, accuracy):
+def make_variant(study, name, seed, accuracy, **values):
     file = study / "variants" / "mnist" / name / "ld" / f"seed-{seed}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     about = {"dataset": "mnist", "variant": name, "kernel": "ld", "particles": 4, "iterations": 200}
     scores = {"test_log_likelihood": -0.3, "test_accuracy": accuracy}
-    file.write_text(json.dumps(about | {"step_size": 0.002, "seed": seed} | scores))
+    file.write_text(json.dumps(about | {"step_size": 0.002, "seed": seed} | scores | values))
 
 
 def make_curvature(study, kernel, seed, *eigenvalues):

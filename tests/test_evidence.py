@@ -182,6 +182,17 @@ def test_keeping_the_same_study_twice_changes_nothing(study, tmp_path):
     assert kept() == kept()
 
 
+def test_variants_beside_runs_with_another_prior_are_refused(study, tmp_path):
+    """Unless the prior is what they change."""
+    make_variant(study, "particles_8", 0, 50.0, prior_scale=0.2)
+    done = keep(study, tmp_path / "measured", "abc")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and "particles_8" in done.stderr and "0.2" in done.stderr
+    make_variant(study, "particles_8", 0, 50.0)
+    make_variant(study, "prior_scale_0.2", 0, 50.0, prior_scale=0.2)
+    assert keep(study, tmp_path / "measured", "abc").returncode == 0
+
+
 @pytest.mark.parametrize("setting", ["particles", "n_train", "prior_scale"])
 def test_runs_of_another_study_are_refused(study, tmp_path, setting):
     into, other = tmp_path / "measured", tmp_path / "other"

@@ -16,7 +16,8 @@ none, and writes into paper/measured:
 - `verify.txt`: what `snakemake verify` says to `summary.csv`.
 
 What is kept there already stays, unless it was made again: a study can be carried on elsewhere, where its
-first results are not. Runs of other settings than those kept are refused.
+first results are not. Runs of other settings than those kept are refused, and so are variants beside runs
+that have another prior.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from typing import Any
 import pandas as pd
 from cells import read_cells
 from summary import GROUP, RUN_COLUMNS, summarise
+from variants import VARIANTS
 from verify import PUBLISHED, report, runs_beside, verify
 
 from smcda.files import write_text
@@ -146,6 +148,20 @@ def refuse_two_studies(runs: pd.DataFrame) -> None:
                 sys.exit(f"evidence: runs of {' '.join(cell)} have {name} {found}: keep them apart by --into")
 
 
+def refuse_variants_of_another_study(variants: pd.DataFrame, runs: pd.DataFrame) -> None:
+    """Leave where a variant is not about the prior and has another than the runs it is compared with."""
+    prior = {None if pd.isna(scale) else scale for scale in runs["prior_scale"]}
+    for row in variants.to_dict("records"):
+        scale = row.get("prior_scale")
+        variant = VARIANTS.get(str(row["variant"]))  # None if it was kept by its former name
+        about_prior = variant and "prior_scale" in variant.model
+        if not about_prior and (None if pd.isna(scale) else scale) not in prior:
+            sys.exit(
+                f"evidence: variant {row['variant']} was tried with prior_scale {scale}, the runs have"
+                f" {' and '.join(map(str, prior))}: try it again beside them, or keep it apart by --into"
+            )
+
+
 def kept_summary(runs: pd.DataFrame) -> pd.DataFrame:
     """Means over seeds; seconds are compared only where both sides are of one and the same machine."""
     summary = summarise(runs, expected_runs(runs))
@@ -202,6 +218,7 @@ def main() -> None:
     tables = {"runs": runs, "summary": kept_summary(runs), "traces": traces}
     variants = with_kept(variants_table(tried, options.commit), options.into / "variants.csv", TRIAL)
     if len(variants):
+        refuse_variants_of_another_study(variants, runs)
         decisions = with_more_seeds(decisions_table(variants, runs), options.into / "decisions.csv")
         tables |= {"variants": variants, "decisions": decisions}
     followed = curvature_table(finished(options.study, FOLLOWED), options.commit)
