@@ -6,7 +6,8 @@ measured/verdict/...                                  the original's findings, p
 measured/verify/...                                   how many cells and claims hold
 measured/decision/<dataset>/<variant>/<kernel>/<metric>
 measured/decision/<variant>/within                    how many of its scores are within tolerance
-measured/decision/seed_0/within                       the same with nothing changed, seed 0 alone
+measured/decision/<variant>/beside                    the same with nothing changed, in the same cells and
+                                                      over the same seeds
 measured/fan_in_prior/<dataset>/<scheme>/<kernel>/<metric>[_std]
                                                       a cell of the study with the other prior
 measured/fan_in_prior/within, .../beside              how many scores of that study, and of this one, are
@@ -20,7 +21,9 @@ measured/curvature/<dataset>/<kernel>/beyond          at how many of the looks i
 measured/fan_in_prior/curvature/<dataset>/<kernel>[/beyond]   the same with the other prior
 """
 
+from collections.abc import Hashable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from cells import NOT_THERE, Cells, Key, escape, number, read_cells
@@ -52,8 +55,10 @@ def measured_numbers(
     numbers |= {f"verdict/{key}": text for key, text in verdicts(cells, list(published)).items()}
     tried = table(decisions, "dataset", "variant", "kernel")
     numbers |= tried_numbers(tried, list(dict.fromkeys(key[0] for key in published)))
-    numbers |= {f"decision/{name}/within": within(tried, name, published) for name in VARIANTS}
-    numbers["decision/seed_0/within"] = within(first_seed(made), "seed_0", published)
+    for name in VARIANTS:
+        rows = tried[tried["variant"] == name].to_dict("records")
+        numbers[f"decision/{name}/within"] = within(rows, published)
+        numbers[f"decision/{name}/beside"] = within([unchanged(made, row) for row in rows], published)
     numbers |= prior_numbers(cells, read_cells(fan_in_prior) if fan_in_prior else {}, published)
     groups = list(dict.fromkeys((dataset, kernel) for dataset, _, kernel in published))
     looks = table(traces, *GROUP, "seed", "iteration", "test_accuracy")
@@ -115,15 +120,15 @@ def tried_numbers(decisions: pd.DataFrame, datasets: list[str]) -> Numbers:
     return numbers
 
 
-def first_seed(runs: pd.DataFrame) -> pd.DataFrame:
-    """Runs of `constant` with seed 0, as a variant: what others with this seed compare with."""
-    chosen = runs[(runs["scheme"] == "constant") & (runs["seed"] == 0)]
-    return chosen.assign(variant="seed_0", **{f"{metric}_mean": chosen[metric] for metric in SCORES})
+def unchanged(runs: pd.DataFrame, row: dict[Hashable, Any]) -> dict[Hashable, Any]:
+    """Runs of `constant` in the cell of a variant's row, averaged over its seeds: what to compare it with."""
+    cell = (runs[GROUP] == [row["dataset"], "constant", row["kernel"]]).all(axis=1)
+    chosen = runs[cell & runs["seed"].isin([int(seed) for seed in str(row["seeds"]).split()])]
+    return row | {f"{metric}_mean": chosen[metric].mean() for metric in SCORES}
 
 
-def within(decisions: pd.DataFrame, variant: str, published: Cells) -> str:
-    """Say how many of a variant's scores `verify` would pass as cells of `constant`."""
-    rows = decisions[decisions["variant"] == variant].to_dict("records")
+def within(rows: list[dict[Hashable, Any]], published: Cells) -> str:
+    """Say how many scores of some rows of decisions `verify` would pass as cells of `constant`."""
     cells = {(row["dataset"], "constant", row["kernel"]): row for row in rows}
     return scores_within(cells, list(cells), published)
 
