@@ -139,11 +139,32 @@ def test_order_counts_only_pairs_that_the_published_spread_separates(published):
     assert same_order(three, published, {}) == [True, True]
 
 
+RUNS_HEADER = "dataset,scheme,kernel,seed,test_accuracy,test_log_likelihood,gradient_evaluations"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b\n1,2\n", "no column 'dataset'"),
+        (f"{RUNS_HEADER}\nmnist,constant\n", "not of one length"),
+        (f"{RUNS_HEADER}\nmnist,constant,ld,0,high,1,1\nmnist,constant,hmc,0,1,1,1\n", "'high'"),
+        ("\xff", "utf-8"),
+    ],
+)
+def test_damaged_runs_beside_a_summary_are_one_line(tmp_path, text, said):
+    (tmp_path / "summary.csv").write_bytes(PUBLISHED.read_bytes())
+    (tmp_path / "runs.csv").write_bytes(text.encode("latin-1"))
+    command = [sys.executable, SCRIPT, tmp_path / "summary.csv"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and said in done.stderr and "runs.csv" in done.stderr
+
+
 def test_schemes_are_compared_over_the_seeds_that_both_have(published, tmp_path):
     """Seed 0 is lucky: beside the mean of both seeds, full batch's one run would look better than it is."""
     rows = [("constant", 0, 93.0), ("constant", 1, 91.0), ("full_batch", 0, 92.5), ("linear", 2, 99.0)]
-    lines = [f"mnist,{scheme},ld,{seed},{accuracy}" for scheme, seed, accuracy in rows]
-    (tmp_path / "runs.csv").write_text("\n".join(["dataset,scheme,kernel,seed,test_accuracy", *lines]) + "\n")
+    lines = [f"mnist,{scheme},ld,{seed},{accuracy},-1,1" for scheme, seed, accuracy in rows]
+    (tmp_path / "runs.csv").write_text("\n".join([RUNS_HEADER, *lines]) + "\n")
     means = {"constant": 92.0, "full_batch": 92.5, "linear": 99.0}
     cells = {("mnist", scheme, "ld"): {"test_accuracy_mean": str(mean)} for scheme, mean in means.items()}
     assert same_order(cells, published, {}) == [True, True]

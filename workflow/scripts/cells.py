@@ -58,16 +58,22 @@ _SPECIAL = {
 }
 
 
-def read_cells(path: Path) -> Cells:
-    """Read a table with a row a cell; every value stays the text it was written as."""
+def read_rows(path: Path, *columns: str) -> list[dict[str, str]]:
+    """Read a table that must have some columns; every value stays the text it was written as."""
     with Path(path).open(newline="", encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     if any(None in row or None in row.values() for row in rows):
         raise ValueError("its rows are not of one length")
-    try:
-        return {(row["dataset"], row["scheme"], row["kernel"]): row for row in rows}
-    except KeyError as column:
-        raise ValueError(f"it has no column {column}") from None
+    for column in columns:
+        if rows and column not in rows[0]:
+            raise ValueError(f"it has no column {column!r}")
+    return rows
+
+
+def read_cells(path: Path) -> Cells:
+    """Read a table with a row a cell."""
+    rows = read_rows(path, "dataset", "scheme", "kernel")
+    return {(row["dataset"], row["scheme"], row["kernel"]): row for row in rows}
 
 
 def number(cells: Cells, key: Key, column: str) -> float | None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from cells import DECIMALS, Cells, Key, number, published_speedup, read_cells, rounded
+from cells import DECIMALS, Cells, Key, number, published_speedup, read_cells, read_rows, rounded
 
 from smcda.files import write_text
 
@@ -76,8 +76,8 @@ def runs_beside(summary: Path) -> Runs:
     """Read the runs.csv beside a summary; nothing if there is none."""
     runs: Runs = {}
     file = summary.with_name("runs.csv")
-    rows = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8") if file.is_file() else ""))
-    for row in rows:
+    needed = ("dataset", "scheme", "kernel", "seed", "test_accuracy", "test_log_likelihood")
+    for row in read_rows(file, *needed, "gradient_evaluations") if file.is_file() else []:
         runs.setdefault((row["dataset"], row["scheme"], row["kernel"]), {})[row["seed"]] = row
     return runs
 
@@ -208,9 +208,13 @@ def main() -> None:
         except ValueError as error:
             sys.exit(f"verify: {path} is no summary.csv of a study: {error}")
     try:
-        checks = verify(*tables, runs_beside(options.summary))
-    except (ValueError, KeyError) as error:
-        sys.exit(f"verify: {options.summary} is damaged: {error}")
+        runs = runs_beside(options.summary)
+    except ValueError as error:
+        sys.exit(f"verify: runs.csv beside {options.summary} is damaged: {error}")
+    try:
+        checks = verify(*tables, runs)
+    except ValueError as error:
+        sys.exit(f"verify: {options.summary}, or runs.csv beside it, is damaged: {error}")
     print(report(checks))
     if options.csv:
         table = io.StringIO()
