@@ -228,6 +228,11 @@ def test_numbers_are_those_of_the_summary(found):
     assert found["published/settings/rate_hmc"] == "1.08"
 
 
+@pytest.mark.parametrize(("scale", "said"), [(0.1, "0.1 for every weight"), (None, "fan-in")])
+def test_the_text_names_the_prior_of_the_build(scale, said):
+    assert said in numbers.setting_numbers(SETTINGS | {"prior_scale": scale})["settings/prior"]
+
+
 def test_verdicts_say_what_the_data_say(found):
     assert found["verdict/hmc_above_ld/test_accuracy"] == "in all 2 pairs of scheme and dataset"
     assert found["verdict/best/mnist/test_accuracy"] == (

@@ -32,6 +32,7 @@ rule numbers:
             "verify.py",
             "variants.py",
             "curvature.py",
+            "summary.py",
         ),
     message:
         "Collecting the numbers of the text"
