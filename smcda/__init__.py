@@ -8,7 +8,11 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_HOMES = {"sample": "smcda.posterior", "gaussian": "smcda.priors", "from_density": "smcda.priors"}
+_HOMES = {
+    "sample": "smcda.run.posterior",
+    "gaussian": "smcda.models.priors",
+    "from_density": "smcda.models.priors",
+}
 
 __all__ = ["from_density", "gaussian", "sample"]  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 
 from smcda.errors import BadInput, SmcdaError, notice, of_the_system
-from smcda.lease import gpus_for
 from smcda.options import make_parser
-from smcda.signals import StopSignals
+from smcda.parallel.gpu_lock import gpus_for
+from smcda.run.signals import StopSignals
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,8 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.call(options)
     except SmcdaError as error:
-        if str(error):
-            notice(str(error))
+        notice(str(error))
         return error.exit_code
     except OSError as error:
         notice(str(of_the_system(error)))
@@ -29,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _data(options: argparse.Namespace) -> int:
-    from smcda.sources import prepare
+    from smcda.data.mnist import prepare
 
     prepare(
         options.dataset,
@@ -45,11 +44,11 @@ def _data(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     # Leased before JAX looks at the devices, and held until the run is over.
-    with gpus_for(options.device, options.devices or 1) as held:
-        return _sample(options, len(held))
+    with gpus_for(options.device, options.devices or 1):
+        return _sample(options)
 
 
-def _sample(options: argparse.Namespace, n_gpus: int) -> int:
+def _sample(options: argparse.Namespace) -> int:
     if options.threads is not None:
         if options.threads < 1:
             raise BadInput(f"threads is {options.threads}, but must be at least 1: leave it out to use all")
@@ -60,25 +59,21 @@ def _sample(options: argparse.Namespace, n_gpus: int) -> int:
         # Imported here so that `smcda data` and `--help` do not wait for them.
         import jax
 
-        from smcda.joining import joined
-        from smcda.progress import choose_view
         from smcda.request import RunRequest
-        from smcda.runner import execute
+        from smcda.run.progress import choose_view
+        from smcda.run.runner import execute
         from smcda.settings import Settings
 
         _choose_device(options.device)
         jax.config.update("jax_compilation_cache_dir", str(options.compilation_cache))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        with joined(options.hosts, stop, n_gpus) as hosts:
-            quiet = options.quiet or not hosts.is_first
-            with hosts.together():
-                _check_device(options.device)
-                chosen = {name: getattr(options, name) for name in Settings.__dataclass_fields__}
-                names = set(RunRequest.__dataclass_fields__) - {"settings"}
-                given = {name: getattr(options, name) for name in names}
-                request = RunRequest(settings=Settings(**chosen), **given)
-            results = execute(request, choose_view(quiet), stop, hosts)
-    if not quiet:
+        _check_device(options.device)
+        chosen = {name: getattr(options, name) for name in Settings.__dataclass_fields__}
+        names = set(RunRequest.__dataclass_fields__) - {"settings"}
+        given = {name: getattr(options, name) for name in names}
+        request = RunRequest(settings=Settings(**chosen), **given)
+        results = execute(request, choose_view(options.quiet), stop)
+    if not options.quiet:
         print(
             f"test accuracy {results['test_accuracy']:.2f} %, test log-likelihood "
             f"{results['test_log_likelihood']:.4f}, {results['runtime_s']:.1f} s of sampling: {options.out}"

@@ -22,14 +22,6 @@ class SmcdaError(Exception):
         return " ".join(super().__str__().splitlines())
 
 
-class Relayed(SmcdaError):
-    """What another process of the same run failed by; without a message where that one tells the user."""
-
-    def __init__(self, exit_code: int, message: str = "") -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
-
-
 class BadInput(SmcdaError):
     """A value, file or folder breaks a rule; the message names it, the rule and the remedy."""
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from smcda import __version__
+from smcda._io import user_cache
 from smcda.errors import BadInput
-from smcda.files import user_cache
 
 Command = Callable[[argparse.Namespace], int]
 """Does what the options ask for and gives the exit code."""
@@ -147,12 +147,6 @@ def _add_run(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     work.add_argument("--particle-chunk", type=int, metavar="N", help="particles at once; likewise")
     work.add_argument(
         "--devices", type=int, metavar="N", help="devices to share the particles out to; all if not given"
-    )
-    work.add_argument(
-        "--hosts",
-        type=int,
-        metavar="N",
-        help="make one run by N processes, each with its --devices: srun -n N smcda run --hosts N ...",
     )
     _add_cache(work)
     return run

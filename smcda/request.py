@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from smcda.errors import BadInput
-from smcda.layout import GRADIENTS
-from smcda.networks import NETWORKS
+from smcda.models.lenet import NETWORKS
+from smcda.parallel.plan import GRADIENTS
 from smcda.settings import Settings, one_of
 
 PRIOR_SCALES = (1e-6, 1e6)  # squares of these, and sums of such squares, are still numbers in float32

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from smcda.errors import BadInput
-from smcda.kernels import KERNELS
-from smcda.resampling import RESAMPLERS
-from smcda.schedules import Annealing
-from smcda.schemes import SCHEMES
+from smcda.smc.kernels import KERNELS
+from smcda.smc.resampling import RESAMPLERS
+from smcda.smc.schedules import SCHEMES
+from smcda.smc.schedules.fixed import Annealing
 
 WEIGHT_TARGETS = ("current", "previous")
 

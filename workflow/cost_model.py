@@ -72,7 +72,7 @@ def _images_of_a_particle(
     scheme: str, sweeps: int, iterations: int, n_train: int, batch: int, first: int, refine_from: float
 ) -> int:
     # Imported here because it brings JAX, a second that only those who plan runs need to wait.
-    from smcda.schedules import FIXED_SCHEMES, Annealing, images_evaluated, most_of_smooth
+    from smcda.smc.schedules.fixed import FIXED_SCHEMES, Annealing, images_evaluated, most_of_smooth
 
     sizes = Annealing(iterations, n_train, batch, first, refine_from)
     return images_evaluated(FIXED_SCHEMES.get(scheme, most_of_smooth)(sizes), sweeps)

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from smcda.bench import cost, measures, processes
-from smcda.bench.work import PUBLISHED, QUICK, Sizes
+from smcda._io import write_text
+from smcda.bench import roofline as cost
+from smcda.bench import subprocesses as processes
+from smcda.bench import suite as measures
+from smcda.bench.timing import PUBLISHED, QUICK, Sizes
 from smcda.errors import BadInput
-from smcda.files import write_text
 
 Figures = dict[str, Any]
 

@@ -10,8 +10,8 @@ rule data:
         options=STUDY.data_options(config["mirror_dir"], config["download_cache"]),
         source=source_hash(
             *(
-                WORKFLOW.parent / "smcda" / name
-                for name in ("datasets.py", "sources.py")
+                WORKFLOW.parent / "smcda" / "data" / name
+                for name in ("dataset.py", "mnist.py")
             )
         ),
     message:

@@ -10,8 +10,9 @@ rerun nothing.
 
 import cost_model
 
-PACKAGE = WORKFLOW.parent / "smcda"
-SAMPLER = source_hash(*PACKAGE.glob("*.py"), *PACKAGE.glob("native/*.*"))
+from smcda.run.fingerprint import numeric_sources
+
+SAMPLER = numeric_sources()
 ON_CPU = STUDY.settings["device"] == "cpu"
 
 

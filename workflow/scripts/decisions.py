@@ -7,7 +7,7 @@ import pandas as pd
 from cells import DECIMALS, Cells, number, read_cells, render, rounded
 from variants import VARIANTS
 
-from smcda.files import write_text
+from smcda._io import write_text
 
 METRICS = ("test_accuracy", "test_log_likelihood")
 Row = dict[tuple[str, str, str], str]

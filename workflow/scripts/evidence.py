@@ -36,7 +36,7 @@ from summary import GROUP, RUN_COLUMNS, summarise
 from variants import VARIANTS
 from verify import PUBLISHED, report, runs_beside, verify
 
-from smcda.files import write_text
+from smcda._io import write_text
 
 HERE = Path(__file__).parent
 MEASURED = HERE.parents[1] / "paper" / "measured"

@@ -19,7 +19,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
-from smcda.files import whole_file
+from smcda._io import whole_file
 
 matplotlib.use("Agg")
 matplotlib.rcParams.update(

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from smcda.files import whole_file
+from smcda._io import whole_file
 
 
 def build(

@@ -37,7 +37,7 @@ from measured_numbers import measured_numbers
 from phrases import grouped, listed, metric_text, setting_text, span
 from verdicts import Numbers, cell_numbers, comparisons, hmc_over_ld, missing_runs, verdicts
 
-from smcda.files import write_text
+from smcda._io import write_text
 
 PUBLISHED_SETTINGS: dict[str, Any] = {
     "iterations": 200,
@@ -206,7 +206,7 @@ def departures(settings: dict[str, Any]) -> str:
 def count_network_parameters() -> dict[str, int]:
     """Count the weights of each network; on the CPU, because a GPU would be taken for nothing."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    from smcda.networks import NETWORKS, count_parameters
+    from smcda.models.lenet import NETWORKS, count_parameters
 
     return {network: count_parameters(make()) for network, make in NETWORKS.items()}
 

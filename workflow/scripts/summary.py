@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from smcda.files import write_text
+from smcda._io import write_text
 
 GROUP = ["dataset", "scheme", "kernel"]
 METRICS = [

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from cells import DECIMALS, Cells, Key, best, number, printed, published_speedup, read_cells, render, rounded
 
-from smcda.files import write_text
+from smcda._io import write_text
 
 Record = dict[str, str]
 

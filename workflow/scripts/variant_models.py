@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
-from smcda import native
-from smcda.layers import ConvPool, maximum_of_tile
-from smcda.networks import NETWORKS, make_model
+from smcda.models import native
+from smcda.models.conv_pool import ConvPool, maximum_of_tile
+from smcda.models.lenet import NETWORKS, make_model
 
 MINIBATCH = 500
 

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from smcda.minibatches import Window
-from smcda.resampling import effective_sample_size, multinomial, reweight
-from smcda.target import draw_prior, likelihood_sums, prior_log_ratio, target_gradient
+from smcda.smc.batches import Window
+from smcda.smc.resampling import effective_sample_size, multinomial, reweight
+from smcda.smc.target import draw_prior, likelihood_sums, prior_log_ratio, target_gradient
 
 
 def sample_by_hand(

@@ -97,8 +97,8 @@ def write_result(name: str, options: argparse.Namespace, make: Callable[[argpars
     """Make a result with the threads asked for and write it; what goes wrong is one line."""
     os.environ["NPROC"] = str(options.threads)  # XLA reads it when it starts
 
+    from smcda._io import write_text
     from smcda.errors import SmcdaError
-    from smcda.files import write_text
 
     try:
         result = make(options)
@@ -127,8 +127,8 @@ def build(variant: Variant, options: argparse.Namespace) -> Parts:
     import jax
     from variant_models import changed_model
 
-    from smcda.datasets import load
-    from smcda.sampling import Run
+    from smcda.data.dataset import load
+    from smcda.run.loop import Run
     from smcda.settings import Settings
 
     jax.config.update("jax_compilation_cache_dir", str(CACHE))
@@ -152,7 +152,7 @@ def execute(options: argparse.Namespace) -> str:
     """Sample and evaluate one variant."""
     from variant_sampler import sample_by_hand
 
-    from smcda.predictive import Predictor, mapped, metrics
+    from smcda.run.evaluation import Predictor, mapped, metrics
 
     variant = VARIANTS[options.variant]
     run, settings, data, model, compiled = build(variant, options)

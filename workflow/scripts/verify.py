@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from cells import DECIMALS, Cells, Key, number, published_speedup, read_cells, read_rows, rounded
 
-from smcda.files import write_text
+from smcda._io import write_text
 
 PUBLISHED = Path(__file__).parents[1] / "resources" / "published_table.csv"
 LEAST = {

@@ -1,0 +1,143 @@
+"""Declaring options: what a field of a config means, which values it takes, and the check of a value.
+
+`smcda.config` declares every option with these; the command line's parser, the workflow's schema and the
+reference page read them back by `options`.
+"""
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING
+from importlib import import_module
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+
+from smcda.errors import BadInput
+
+
+class Table(NamedTuple):
+    """A table of named choices in the package, imported on first use: ``module:NAME``."""
+
+    path: str
+
+    def load(self) -> Mapping[str, Any]:
+        """Import the table."""
+        module, _, name = self.path.partition(":")
+        return getattr(import_module(module), name)
+
+
+class Rule(NamedTuple):
+    """What an option means and which values it takes.
+
+    `symbol` is its name in formulas; `unset` says what None stands for; `hint` ends an error message.
+    Bounds are inclusive but for `above`.
+    """
+
+    help: str
+    symbol: str | None = None
+    unset: str | None = None
+    hint: str = "choose another"
+    choices: Table | tuple[str, ...] | None = None
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+
+    def names(self) -> list[str] | None:
+        """The allowed names, or None where any value of the type is allowed."""
+        if self.choices is None:
+            return None
+        return list(self.choices.load() if isinstance(self.choices, Table) else self.choices)
+
+
+class Option(NamedTuple):
+    """One field of a config: everything a parser, a schema or a reference page needs."""
+
+    name: str
+    type: Any
+    default: Any
+    rule: Rule
+
+    @property
+    def required(self) -> bool:
+        """Whether the option has no default."""
+        return self.default is MISSING
+
+    @property
+    def kind(self) -> Any:
+        """The type of a value that is not None, nor one of the words that may stand for a number."""
+        kinds = get_args(self.type) if isinstance(self.type, types.UnionType) else (self.type,)
+        return next(kind for kind in kinds if isinstance(kind, type) and kind is not type(None))
+
+    def describe(self) -> str:
+        """Description, choices and default in one line."""
+        names = self.rule.names()
+        text = self.rule.help + (f": {', '.join(names)}" if names else "")
+        if self.required or self.kind is bool:
+            return text
+        default = self.rule.unset if self.default is None else self.default
+        return text if default is None else f"{text} (default: {default})"
+
+
+def option(default: Any, help: str, **rule: Any) -> Any:
+    """Declare a field with its `Rule`; a default of MISSING makes it required."""
+    return dataclasses.field(default=default, metadata={"rule": Rule(help, **rule)})
+
+
+def options(config: type) -> list[Option]:
+    """All options that a config class declares, in order."""
+    fields = dataclasses.fields(config)
+    return [
+        Option(field.name, field.type, field.default, field.metadata["rule"])
+        for field in fields
+        if "rule" in field.metadata
+    ]
+
+
+def check(config: Any) -> None:
+    """Hold every option of a config against its rule; NumPy's numbers become Python's."""
+    for found in options(type(config)):
+        value = checked(found, getattr(config, found.name))
+        object.__setattr__(config, found.name, value)
+
+
+def checked(option: Option, value: Any) -> Any:
+    """The value of an option if it keeps the rule; raises `BadInput` otherwise."""
+    name, rule, kind = option.name, option.rule, option.kind
+    words = [word for part in get_args(option.type) for word in get_args(part)]
+    if value in words or (value is None and option.default is None):
+        return value
+    if kind in (int, float):
+        return _number(name, rule, kind, value, words)
+    names = rule.names()
+    if names is not None and value not in names:
+        raise BadInput(f"{name} {value!r} is unknown: choose one of {', '.join(names)}")
+    if not isinstance(value, str if names else kind):
+        raise BadInput(f"{name} is {value!r}, but must be of type {kind.__name__}: {rule.hint}")
+    return value
+
+
+def _number(name: str, rule: Rule, kind: Any, value: Any, words: list[str]) -> Any:
+    """A whole or finite number within the bounds, as the sampler will see it."""
+    whole = (int, np.integer)
+    allowed = isinstance(value, whole if kind is int else (*whole, float, np.floating))
+    allowed = allowed and not isinstance(value, bool)
+    # 1e39 is not finite in float32, and 1e-50 is zero.
+    with np.errstate(over="ignore", under="ignore"):
+        seen = kind(value) if allowed and kind is int else np.float32(value if allowed else "nan")
+    low = rule.at_least if rule.above is None else rule.above
+    inside = (low is None or seen > low or (seen == low and rule.above is None)) and np.isfinite(seen)
+    if not inside or (rule.at_most is not None and seen > rule.at_most):
+        bounds = [
+            f"{word} {bound:g}"
+            for word, bound in (
+                ("of at least", rule.at_least),
+                ("above", rule.above),
+                ("at most", rule.at_most),
+            )
+            if bound is not None
+        ]
+        what = " ".join(["a whole number" if kind is int else "a finite number", " and ".join(bounds)])
+        also = "".join(f" or {word}" for word in words)
+        raise BadInput(f"{name} is {value!r}, but must be {what.strip()}{also}: {rule.hint}")
+    return kind(value)

@@ -1,0 +1,102 @@
+"""The pieces of work that are timed, and the clock they are timed with.
+
+Times on a shared machine wander, so nothing is reported in seconds alone: what is compared runs by turns in
+one process, and the fastest of several turns counts for each, or the median ratio of neighbouring turns.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from smcda.data.dataset import Dataset, checked, load
+from smcda.data.mnist import BUNDLED
+from smcda.models.lenet import NETWORKS, make_model
+from smcda.parallel.plan import choose_gradients, choose_layout
+from smcda.run.loop import Run
+from smcda.settings import Settings
+from smcda.smc.batches import Window
+from smcda.smc.target import likelihood_sums
+
+Call = Callable[[], Any]
+
+
+class Sizes(NamedTuple):
+    """How much work each measure does: numbers of images and of particles."""
+
+    full: int
+    middle: int
+    batch: int
+    obvious_full: int
+    particles: int
+    many_particles: int
+    iterations: int
+    rounds: int
+
+
+PUBLISHED = Sizes(60_000, 5_000, 500, 10_000, 10, 100, 200, 5)
+QUICK = Sizes(600, 300, 60, 120, 4, 6, 20, 1)
+"""Every measure in about a minute, to see that it works; its figures mean nothing."""
+
+
+def images(n: int, network: str = "lenet5") -> Dataset:
+    """So many training images: those inside the package, over and over (time does not depend on them)."""
+    data = load(BUNDLED / ("mnist.npz" if network == "lenet5" else "fashion_mnist.npz"))
+    rows = np.arange(n) % len(data.train_x)
+    train = {"train_x": data.train_x[rows], "train_y": data.train_y[rows]}
+    return checked(data.name, data.name, train | {"test_x": data.test_x[:100], "test_y": data.test_y[:100]})
+
+
+def by_turns(calls: dict[str, Call], rounds: int) -> dict[str, float]:
+    """Seconds of the fastest turn of each call, after a first one that does not count."""
+    best = dict.fromkeys(calls, float("inf"))
+    for turn in range(rounds + 1):
+        for name, call in calls.items():
+            started = time.perf_counter()
+            jax.block_until_ready(call())
+            if turn or rounds == 0:
+                best[name] = min(best[name], time.perf_counter() - started)
+    return best
+
+
+class Subject:
+    """Our side of a comparison: a run that can be advanced, and its sums over any window."""
+
+    def __init__(self, network: str, n_images: int, settings: Settings, gradients: str = "auto") -> None:
+        """Start the run, which compiles it."""
+        data = images(n_images, network)
+        model = make_model(NETWORKS[network]())
+        compiled = choose_gradients(gradients, network)
+        x, y = data.train_x, data.train_y
+        window_sums = compiled and compiled.window_sums
+        self.run = Run(model.log_likelihood, model.prior, x, y, settings, window_sums=window_sums)
+        target = self.run.algorithm.target
+        layout = choose_layout(settings, target.n_parameters)
+        # A copy: the run gives its own particles away with every block.
+        self.particles = jnp.array(self.run.state.particles)
+        self._sums = jax.jit(lambda p, batches, window: likelihood_sums(target, p, batches, window, *layout))
+
+    def sweep(self, n_images: int, n_particles: int | None = None) -> Call:
+        """One gradient sweep over the first images."""
+        zero, stop = jnp.asarray(0, jnp.int32), jnp.asarray(n_images, jnp.int32)
+        window = Window(zero, zero, stop, jnp.asarray(1.0, jnp.float32))
+        arguments = (self.particles[:n_particles], self.run.batches, window)
+        compiled = self._sums.lower(*arguments).compile()
+        return lambda: compiled(*arguments)
+
+    def seconds_an_iteration(self, n_iterations: int = 1) -> float:
+        """Advance the run and read its own clock."""
+        before = self.run.runtime_s
+        first = self.run.iteration
+        self.run.advance(n_iterations)
+        return (self.run.runtime_s - before) / (self.run.iteration - first)
+
+
+def matrix_product(size: int) -> tuple[Call, float]:
+    """The machine's own product of two square matrices, and its floating-point operations."""
+    a = jnp.asarray(np.random.default_rng(0).normal(size=(size, size)), jnp.float32)
+    product = jax.jit(jnp.dot).lower(a, a).compile()
+    return lambda: product(a, a), 2.0 * size**3

@@ -1,0 +1,1 @@
+"""Datasets as files."""

@@ -1,0 +1,207 @@
+"""Named datasets from verified canonical files.
+
+The canonical form of MNIST and its relatives is four gzipped IDX files: a big-endian header
+(two zero bytes, the type code 8 for ``uint8``, the number of dimensions, then each dimension
+in four bytes) followed by the raw values. `prepare` finds these files in the first of
+
+1. the subset that comes with the package (`bundled`), already cut from them;
+2. a folder of the user's (`mirror`), which must then hold all four;
+3. the download cache of TensorFlow Datasets (TFDS), filled from the network where it has gaps.
+
+Every file must have the SHA-256 that TFDS registered for it, wherever it came from: TFDS itself
+trusts whatever lies in its cache. Only its downloader and registry are used, not TensorFlow.
+Images keep the order of the IDX file: batch k means the same images to everybody.
+"""
+
+import errno
+import gzip
+import hashlib
+import math
+import struct
+import threading
+import zlib
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import UInt8
+
+from smcda._locks import locked
+from smcda.data.dataset import FILES, Dataset, checked, load, one_line, save
+from smcda.errors import BadInput
+
+
+class Source(NamedTuple):
+    """What TFDS calls a dataset, and the address under which it registered the four files."""
+
+    tfds_name: str
+    url: str
+
+
+DATASETS: dict[str, Source] = {
+    "mnist": Source("mnist", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
+    "fashion_mnist": Source("fashion_mnist", "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"),
+}
+
+BUNDLED = Path(__file__).parent / "bundled"
+ANSWER_SECONDS = 6.0  # a server that takes longer to begin its answer counts as out of reach
+
+
+def prepare(
+    name: str,
+    out: Path,
+    *,
+    mirror: Path | None = None,
+    cache: Path | None = None,
+    bundled: bool = False,
+    n_train: int | None = None,
+    n_test: int | None = None,
+) -> None:
+    """Write the dataset `name` to `out`, from the first source that applies (see the module's text).
+
+    With `n_train` or `n_test`, only the first so many images are kept.
+    """
+    if name not in DATASETS:
+        raise BadInput(f"dataset {name!r} is unknown; choose one of {', '.join(DATASETS)}")
+    if bundled and mirror is not None:
+        raise BadInput(f"--bundled and --mirror {mirror} name two sources for {name}; give only one of them")
+    try:
+        # Two processes that make the same file would also fill the same download cache: one waits.
+        with locked(out.parent / f".{out.name}.lock", f"writing {out}"):
+            save(out, _first(_read(name, mirror, cache, bundled), n_train, n_test))
+    except OSError as error:
+        if error.errno in _BROKEN_DISK:
+            raise
+        raise BadInput(f"{out} cannot be written ({error.strerror}); choose another place") from error
+
+
+# No fault of the place that was chosen: the same command is right once there is room.
+_BROKEN_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
+def _read(name: str, mirror: Path | None, cache: Path | None, bundled: bool) -> Dataset:
+    """Read a dataset from the first source that applies."""
+    try:
+        if bundled:
+            return load(BUNDLED / f"{name}.npz")
+        if mirror is not None:
+            return read_mirror(name, mirror)
+        return _read_files(name, _download(name, cache))
+    except OSError as error:
+        raise BadInput(
+            f"{name} cannot be read: {one_line(error)}; give another --mirror or --cache"
+        ) from error
+
+
+def _first(dataset: Dataset, n_train: int | None, n_test: int | None) -> Dataset:
+    """Keep the first images of each part."""
+    for part, wanted, there in (
+        ("train", n_train, len(dataset.train_x)),
+        ("test", n_test, len(dataset.test_x)),
+    ):
+        if wanted is not None and not 1 <= wanted <= there:
+            raise BadInput(f"--{part} is {wanted}, but {dataset.name} has {there}: choose from 1 to {there}")
+    kept = {"train": n_train, "test": n_test}
+    arrays = {key: getattr(dataset, key)[: kept[key.split("_")[0]]] for key in FILES}
+    return checked(dataset.name, dataset.name, arrays)
+
+
+def read_mirror(name: str, mirror: Path) -> Dataset:
+    """Read a whole dataset from ``<mirror>/<name>/``, which must hold all four canonical files."""
+    if not mirror.is_dir():
+        raise BadInput(f"--mirror {mirror} is not a folder; give the folder that contains {name}/")
+    paths = {key: mirror / name / file for key, file in FILES.items()}
+    missing = [path.name for path in paths.values() if not path.is_file()]
+    if missing:
+        raise BadInput(
+            f"the mirror lacks {', '.join(missing)}; put every file of {name} into {mirror / name}/"
+        )
+    return _read_files(name, paths)
+
+
+def _read_files(name: str, paths: dict[str, Path]) -> Dataset:
+    """Read a dataset from its canonical files, each held against its registered checksum."""
+    arrays, registered = {}, _registered(DATASETS[name])
+    for key, path in paths.items():
+        content, url = path.read_bytes(), DATASETS[name].url + FILES[key]
+        expected, found = registered[url].checksum, hashlib.sha256(content).hexdigest()
+        if found != expected:
+            raise BadInput(f"{path} has sha256 {found}, not the registered {expected}; replace it by {url}")
+        arrays[key] = _parse_idx(path, content, n_dimensions=1 if key.endswith("_y") else 3)
+    return checked(str(paths["train_x"].parent), name, arrays)
+
+
+def _parse_idx(path: Path, content: bytes, n_dimensions: int) -> UInt8[np.ndarray, "..."]:
+    """Return the array in a gzipped IDX file whose magic number and sizes agree with what follows."""
+    try:
+        raw = gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadInput(f"{path} is not a whole gzip file ({one_line(error)}); fetch it again") from error
+    magic, offset = bytes([0, 0, 8, n_dimensions]), 4 + 4 * n_dimensions
+    if raw[:4] != magic or len(raw) < offset:
+        raise BadInput(
+            f"{path} has header {raw[:offset].hex()}, not {offset} bytes from {magic.hex()}; fetch it again"
+        )
+    shape = struct.unpack(f">{n_dimensions}I", raw[4:offset])
+    if len(raw) - offset != math.prod(shape):
+        raise BadInput(f"{path} claims shape {shape} but holds {len(raw) - offset} values; fetch it again")
+    return np.frombuffer(raw, np.uint8, offset=offset).reshape(shape)
+
+
+def _registered(source: Source) -> dict[str, Any]:
+    """Return TFDS's registered size and checksum of every file of a dataset, by address."""
+    import tensorflow_datasets as tfds  # heavy, and of use only here and in _download
+
+    return tfds.builder_cls(source.tfds_name).url_infos or {}
+
+
+def _download(name: str, cache: Path | None) -> dict[str, Path]:
+    """Return where TFDS keeps the four files, after downloading those that were not there yet."""
+    import requests
+    import tensorflow_datasets as tfds
+    from tensorflow_datasets.core.constants import DATA_DIR
+    from tensorflow_datasets.core.download.download_manager import NonMatchingChecksumError
+
+    # A server is asked whether it is there before TFDS insists; what is cached needs no server.
+    class Manager(tfds.download.DownloadManager):
+        def _download(self, resource: Any) -> Any:
+            _must_answer(resource.url)
+            return super()._download(resource)
+
+    source = DATASETS[name]
+    remedy = f"put {', '.join(FILES.values())} into DIR/{name}/ and give --mirror DIR"
+    cache = cache or Path(DATA_DIR) / "downloads"
+    options = {"url_infos": _registered(source), "force_checksums_validation": True}
+    tfds.disable_progress_bar()
+    try:
+        # Nothing will be extracted; the default folder for it would be created.
+        manager = Manager(download_dir=cache, extract_dir=cache, dataset_name=source.tfds_name, **options)
+        # One after the other: a failure leaves no thread behind that the process would wait for.
+        return {key: Path(manager.download(source.url + file)) for key, file in FILES.items()}
+    except NonMatchingChecksumError as error:
+        raise BadInput(f"{name} was downloaded altered ({one_line(error)}); {remedy}") from error
+    except (requests.RequestException, tfds.download.DownloadError, TimeoutError) as error:
+        raise BadInput(f"{source.url} cannot be reached ({type(error).__name__}); {remedy}") from error
+
+
+def _must_answer(url: str) -> None:
+    """Raise `requests.RequestException` or `TimeoutError` unless `url` soon begins to answer.
+
+    TFDS's ten retries without a timeout suit a bad network, but are minutes of silence for none. A
+    daemon thread asks, because looking up a host name cannot be timed out, only left behind.
+    """
+    import requests
+
+    answer: Future[None] = Future()
+
+    def ask() -> None:
+        try:
+            with requests.get(url, stream=True, timeout=ANSWER_SECONDS) as response:
+                response.raise_for_status()
+            answer.set_result(None)
+        except requests.RequestException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    answer.result(timeout=ANSWER_SECONDS)

@@ -1,0 +1,1 @@
+"""Where it runs: gradient code, devices and GPUs."""

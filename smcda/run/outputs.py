@@ -1,0 +1,70 @@
+"""The files of a finished run: `trace.csv`, perhaps `posterior.npz`, and last `metrics.json`.
+
+Each appears whole or not at all. `metrics.json` comes last: where it is, the run is complete.
+"""
+
+import json
+import platform
+import resource
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from smcda import __version__
+from smcda._io import whole_file, write_text
+from smcda.smc.sampler import SMCState
+
+NAMES = ("metrics.json", "trace.csv", "posterior.npz")
+
+
+def remove_results(out: Path) -> None:
+    """Remove what an earlier run left, so that old and new never stand side by side."""
+    for name in NAMES:
+        (out / name).unlink(missing_ok=True)
+
+
+def write_results(
+    out: Path, metrics: dict[str, Any], trace: dict[str, Any], posterior: SMCState | None
+) -> None:
+    """Write the results of a finished run into the folder `out`."""
+    write_text(out / "trace.csv", _csv(trace))
+    if posterior is not None:
+        with whole_file(out / "posterior.npz") as path, path.open("wb") as stream:
+            weights = np.exp(np.asarray(posterior.log_weights))
+            np.savez(stream, particles=np.asarray(posterior.particles), weights=weights)
+    write_text(out / "metrics.json", json.dumps(metrics, indent=2, allow_nan=False) + "\n")
+
+
+def _csv(columns: dict[str, Any]) -> str:
+    """Rows of the trace; numbers in the shortest form that reads back the same, None as nothing."""
+    rows = zip(*(_cells(column) for column in columns.values()), strict=True)
+    return "\n".join([",".join(columns), *(",".join(row) for row in rows)]) + "\n"
+
+
+def _cells(column: Any) -> list[str]:
+    if isinstance(column, np.ndarray) and column.dtype == bool:
+        column = column.astype(int)
+    return ["" if value is None else str(value) for value in column]
+
+
+def peak_memory_mb() -> float:
+    """Peak of the device's own memory, or of the process where the device is the CPU."""
+    statistics = jax.local_devices()[0].memory_stats()
+    if statistics and "peak_bytes_in_use" in statistics:
+        return statistics["peak_bytes_in_use"] / 2**20
+    status = Path("/proc/self/status")
+    if status.exists():
+        # Not getrusage: its peak begins with what the parent process held when it started this one.
+        peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(peak.split()[1]) / 2**10
+    unit = 2**20 if platform.system() == "Darwin" else 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+def versions() -> dict[str, str]:
+    """What the result was made with."""
+    packages = {name: version(name) for name in ("jax", "jaxlib", "flax", "numpy")}
+    return {"smcda": __version__, "python": platform.python_version(), **packages}

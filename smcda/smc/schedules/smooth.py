@@ -1,0 +1,81 @@
+r"""Smooth data annealing (SDA): new examples come in at the pace the entropy allows.
+
+A minibatch joins with its likelihood raised to a small power beta, which then grows so that the
+entropy of the target changes at a constant rate dS an iteration. With O_new and O_old the negative
+log-likelihoods of the new and old examples, to first order
+
+    beta <- min(1, beta + dS / |Var(O_new) + Cov(O_old, O_new)|),
+
+the moments being taken over the weighted particles. The first C examples have nothing old beside
+them: there the covariance is zero and beta starts at 0, which is the prior. When beta has been 1 for
+an iteration the next minibatch joins at ``beta_restart``; when no data are left beta stays at 1.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from smcda.smc.batches import Window
+from smcda.smc.schedules.fixed import Annealing
+from smcda.smc.target import NEW, OLD
+
+
+class Pace(NamedTuple):
+    """What decides how fast data come in."""
+
+    n_data: Int[Array, ""]
+    batch_size: Int[Array, ""]
+    delta_entropy: Float[Array, ""]
+    beta_restart: Float[Array, ""]
+
+
+def pace(sizes: Annealing) -> Pace:
+    """Take the scheme's settings to the device."""
+    return Pace(
+        jnp.asarray(sizes.n_data, jnp.int32),
+        jnp.asarray(sizes.batch_size, jnp.int32),
+        jnp.asarray(sizes.delta_entropy, jnp.float32),
+        jnp.asarray(sizes.beta_restart, jnp.float32),
+    )
+
+
+def first_window(sizes: Annealing) -> Window:
+    """C new examples, at beta = 0: the prior itself."""
+    zero = jnp.asarray(0, jnp.int32)
+    return Window(zero, zero, jnp.asarray(sizes.initial_batch, jnp.int32), jnp.asarray(0.0, jnp.float32))
+
+
+def anneal(
+    pace: Pace,
+    iteration: Int[Array, ""],
+    window: Window,
+    weights: Float[Array, " particle"],
+    log_likelihoods: Float[Array, "part particle"],
+) -> Window:
+    """Raise beta, or let the next minibatch join once beta has reached 1."""
+    del iteration
+    new_is_in = window.beta >= 1
+    all_is_in = new_is_in & (window.stop >= pace.n_data)
+    joins = new_is_in & ~all_is_in
+
+    step = pace.delta_entropy / entropy_rate(weights, log_likelihoods)
+    raised = jnp.minimum(window.beta + step, 1.0)
+    beta = jnp.where(joins, pace.beta_restart, jnp.where(all_is_in, 1.0, raised))
+    split = jnp.where(joins, window.stop, window.split)
+    stop = jnp.where(joins, jnp.minimum(window.stop + pace.batch_size, pace.n_data), window.stop)
+    return Window(window.start, split, stop, beta.astype(window.beta.dtype))
+
+
+def entropy_rate(
+    weights: Float[Array, " particle"], log_likelihoods: Float[Array, "part particle"]
+) -> Float[Array, ""]:
+    """``|Var(O_new) + Cov(O_old, O_new)|`` over the weighted particles.
+
+    Centred before multiplying, which float32 needs; particles of weight zero may hold NaN and are
+    left out. A rate of zero (one particle carries all weight) makes beta jump to 1.
+    """
+    values = jnp.where(weights > 0, log_likelihoods, 0.0)
+    centred = values - jnp.sum(weights * values, axis=1, keepdims=True)
+    covariance = jnp.sum(weights * centred[NEW] * (centred[OLD] + centred[NEW]))
+    return jnp.abs(covariance)

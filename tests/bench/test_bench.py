@@ -1,0 +1,122 @@
+"""What the benchmark counts and compares; its clocks are not tested."""
+
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from smcda.bench import DEMANDS, MEASURES, Demand, bench, look_up, table
+from smcda.bench.flops import LAYERS, convolution, gradient_flops
+from smcda.bench.roofline import paper_evaluations, predicted_hours
+from smcda.bench.timing import by_turns, images
+from smcda.cli import main
+from smcda.errors import BadInput
+from smcda.models.priors import gaussian
+from smcda.run.loop import Run
+from smcda.settings import Settings
+from smcda.smc.schedules.fixed import FIXED_SCHEMES, images_evaluated, most_of_smooth
+
+
+@pytest.mark.parametrize(("size", "kernel", "padding"), [(28, 5, 2), (14, 5, 0), (28, 3, 1), (9, 7, 3)])
+def test_taps_on_the_zeros_around_an_image_do_not_count(size, kernel, padding):
+    # Convolving ones with ones counts the taps that fall inside.
+    inside = np.convolve(np.ones(size), np.ones(kernel))
+    outputs = size + 2 * padding - kernel + 1
+    first = kernel - 1 - padding
+    along_one_axis = inside[first : first + outputs].sum()
+    assert convolution(size, kernel, padding, 2, 3).products == along_one_axis**2 * 6
+
+
+def test_the_first_layer_needs_no_gradient_of_its_input():
+    first, *others = (layer.products for layer in LAYERS["lenet5"])
+    assert first == 134**2 * 6
+    assert gradient_flops("lenet5") == 4 * first + 6 * sum(others)
+
+
+@pytest.mark.parametrize(("kernel", "sweeps"), [("ld", 1), ("hmc", 3)])
+@pytest.mark.parametrize("scheme", FIXED_SCHEMES)
+def test_evaluations_counted_beforehand_are_those_that_a_run_makes(scheme, kernel, sweeps):
+    def log_likelihood(parameters, x, y):
+        return -((y - x * parameters) ** 2)
+
+    settings = Settings(scheme, kernel, 3, 20, 0.01, batch_size=7)
+    x = np.linspace(-1, 1, 50, dtype=np.float32)
+    run = Run(log_likelihood, gaussian(np.zeros(()), 1.0), x, x, settings)
+    run.advance(20)
+    planned = images_evaluated(FIXED_SCHEMES[scheme](settings.annealing(50)), sweeps)
+    assert run.trace()["gradient_evaluations"][-1] == 3 * planned
+
+
+def test_published_runs_cost_what_the_design_says():
+    counts = paper_evaluations()
+    assert counts["full_batch.ld"] / counts["constant_to_refine.ld"] == pytest.approx(8.4, abs=0.05)
+    assert counts["full_batch.hmc"] / counts["constant_to_refine.hmc"] == pytest.approx(9.0, abs=0.05)
+    assert counts["full_batch.ld"] / counts["constant.ld"] == pytest.approx(60, abs=0.5)
+    assert counts["full_batch.hmc"] / counts["constant.hmc"] == pytest.approx(90, abs=0.5)
+
+
+def test_smooth_annealing_takes_in_at_most_a_minibatch_an_iteration():
+    sizes = most_of_smooth(Settings("smooth_data_annealing", iterations=10, batch_size=5).annealing(100)).size
+    np.testing.assert_array_equal(sizes, 5 * np.arange(1, 11))
+
+
+def test_predictions_scale_with_devices_and_take_the_slower_of_arithmetic_and_traffic():
+    costs = {"useful_flops": 0.45 * 19.5e12, "xla_bytes": 0.5 * 1.555e12}  # one second, half a second
+    hours = predicted_hours({"net": costs}, seeds=1)
+    assert hours["A100"] == pytest.approx(sum(paper_evaluations().values()) / 3600)
+    assert hours["4 x A100"] == pytest.approx(hours["A100"] / 4)
+
+
+def test_calls_are_taken_by_turns_and_the_first_turn_does_not_count():
+    order = []
+    found = by_turns({name: lambda n=name: order.append(n) or jnp.ones(1) for name in "ab"}, rounds=2)
+    assert order == list("ababab")
+    assert found.keys() == {"a", "b"}
+    assert all(0 < seconds < 1 for seconds in found.values())
+
+
+def test_a_demand_is_met_only_inside_its_bounds():
+    assert [Demand("", "", 0.95, 1.05).met(value) for value in (0.94, 0.95, 1.05, 1.06)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_figures_are_found_by_dotted_keys_that_may_hold_dots():
+    figures = {"paper_scale": {"constant.ld": {"share": 0.8}}, "flat": 2.0}
+    assert look_up(figures, "paper_scale.constant.ld.share") == 0.8
+    assert look_up(figures, "flat") == 2.0
+    assert look_up(figures, "paper_scale.constant.hmc.share") is None
+
+
+def test_what_falls_short_or_was_not_measured_is_shown_as_such():
+    verdicts = list(table({"warm_start_s": 5.0, "compilations": 1}).columns[3].cells)
+    by_key = dict(zip((demand.key for demand in DEMANDS), verdicts, strict=True))
+    assert by_key["warm_start_s"] == "MISSED"
+    assert by_key["compilations"] == "met"
+    assert by_key["two_runs_over_one"] == ""
+
+
+def test_images_are_repeated_to_any_number():
+    data = images(4_001)
+    assert len(data.train_x) == len(data.train_y) == 4_001
+    np.testing.assert_array_equal(data.train_x[0], data.train_x[2_000])
+
+
+def test_the_command_measures_and_writes_its_figures(tmp_path, capsys, cache):
+    where = ["--json", str(tmp_path / "f.json"), "--compilation-cache", str(cache)]
+    assert main(["bench", "compilations", "--quick", *where]) == 0
+    figures = json.loads((tmp_path / "f.json").read_text())
+    assert figures["quick"] is True
+    assert figures["compilations"] == 1
+    assert "not measured" in capsys.readouterr().out
+
+
+def test_an_unknown_measure_is_refused_before_anything_is_measured(capsys):
+    with pytest.raises(BadInput, match=f"choose from {', '.join(MEASURES)}"):
+        bench(["speed"])
+    assert main(["bench", "speed"]) == 2
+    assert "measuring" not in capsys.readouterr().err

@@ -1,0 +1,122 @@
+"""A run on four devices is the run on one, and particles travel only when they are resampled."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from smcda._locks import locked
+from smcda.errors import BadInput
+from smcda.parallel.sharding import choose_devices
+
+# Devices are counted once a process, so the comparison has one of its own.
+COMPARISON = """
+import json, sys
+import jax, jax.numpy as jnp, numpy as np
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+from smcda.models import native
+from smcda.bench.timing import images
+from smcda.models.lenet import NETWORKS, make_model
+from smcda.models.priors import gaussian
+from smcda.run.loop import Run
+from smcda.smc.schedules import SCHEMES
+from smcda.settings import Settings
+
+data = images(60)
+lenet5 = make_model(NETWORKS["lenet5"]())
+
+def slope(parameters, x, y):
+    return -((y - parameters @ jnp.ones(3) * jnp.mean(x, axis=(1, 2)) / 255) ** 2)
+
+# A network with native gradients, and a small model whose gradients XLA takes.
+large = (lenet5.log_likelihood, lenet5.prior, native.load("lenet5").window_sums, 0.02)
+small = (slope, gaussian(np.zeros(3), 1.0), None, 0.1)
+found = {}
+for scheme in SCHEMES:
+    log_likelihood, prior, window_sums, h = small if scheme == "automated" else large
+    runs = []
+    for devices in (1, 4):
+        settings = Settings(scheme, "hmc", 8, 6, h, batch_size=9, devices=devices)
+        run = Run(log_likelihood, prior, data.train_x, data.train_y, settings, 3, window_sums=window_sums)
+        run.advance(2)
+        run.advance(4)
+        runs.append(run)
+    one, four = runs
+    found[scheme] = {
+        "devices": len(four.state.particles.sharding.device_set),
+        "particles": float(np.abs(one.state.particles - four.state.particles).max()),
+        "ancestors": bool(np.array_equal(one.state.lineage, four.state.lineage)),
+        "lineage": np.asarray(one.state.lineage).tolist(),
+        "ess": float(np.abs(one.trace()["ess"] - four.trace()["ess"]).max()),
+    }
+from smcda.parallel.sharding import choose_devices
+found["chosen"] = {}
+for particles in (8, 7, 6):
+    placement = choose_devices(None, particles)
+    found["chosen"][particles] = 1 if placement is None else placement.mesh.size
+found["program"] = four._block.as_text()
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def comparison(cache, shared):
+    """Made by one of the processes that share these tests."""
+    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    command = [sys.executable, "-c", COMPARISON, str(cache)]
+    with locked(shared / "comparison.lock", "comparing devices"):
+        if not (shared / "comparison.json").exists():
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+            (shared / "comparison.json").write_text(done.stdout.splitlines()[-1])
+    return json.loads((shared / "comparison.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    ["constant", "full_batch", "constant_to_refine", "linear", "automated", "smooth_data_annealing"],
+)
+def test_four_devices_give_the_particles_of_one(comparison, scheme):
+    found = comparison[scheme]
+    assert found["devices"] == 4
+    assert found["ancestors"], "the same ancestors"
+    assert len(set(found["lineage"])) < 8, "resampling must have happened for this to mean anything"
+    assert found["particles"] < 1e-5
+    assert found["ess"] < 1e-2
+
+
+def test_particles_travel_only_when_they_are_resampled(comparison):
+    collective = re.compile(r"= \(?(\S+) (all-gather|all-to-all|collective-permute|all-reduce)\S*\(")
+    travelling = []
+    for line in comparison["program"].splitlines():
+        match = collective.search(line)
+        if match and "61706" in match.group(1):
+            travelling.append(line)
+    assert travelling, "resampling must exchange particles"
+    for line in travelling:
+        assert "/cond/branch" in line, line
+
+
+def test_one_device_needs_no_placing():
+    assert choose_devices(None, 7) is None
+    assert choose_devices(1, 7) is None
+
+
+def test_without_a_number_the_most_devices_that_share_evenly_are_used(comparison):
+    assert comparison["chosen"] == {"8": 4, "7": 1, "6": 3}
+
+
+@pytest.mark.parametrize(
+    ("asked", "particles", "message"),
+    [
+        (3, 8, "devices is 3, but 1 can be seen"),
+        (2, 7, "choose a multiple of 2 \\(such as 6 or 8\\)"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused_in_one_line(asked, particles, message):
+    available = [None] if "seen" in message else [None, None]
+    with pytest.raises(BadInput, match=message):
+        choose_devices(asked, particles, available=available)

@@ -1,0 +1,186 @@
+"""What a run keeps, counts and does not depend on, on a small regression with a known shape."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from smcda.errors import BadInput, Diverged
+from smcda.models import priors
+from smcda.run.loop import Run
+from smcda.run.posterior import sample
+from smcda.settings import Settings
+from smcda.smc.sampler import step
+from smcda.smc.schedules import SCHEMES
+from smcda.smc.schedules.fixed import FIXED_SCHEMES
+from smcda.smc.target import likelihood_sums
+
+N_DATA = 101
+SMALL = {"particles": 9, "iterations": 14, "batch_size": 10, "initial_batch": 15, "step_size": 0.05}
+
+
+def problem():
+    """A two-layer regression: a pytree of parameters, heavy-tailed noise, images of no kind."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(N_DATA, 2, 2)).astype(np.float32)
+    y = (np.sin(2 * x[:, 0, 0]) + x[:, 1, 1] + 0.1 * rng.standard_t(3, N_DATA)).astype(np.float32)
+
+    def log_likelihood(parameters, x, y):
+        hidden = jnp.tanh(x.reshape(len(x), 4) @ parameters["inner"] + parameters["shift"])
+        return -jnp.log1p((y - hidden @ parameters["outer"]) ** 2 / 0.5)
+
+    mean = {"inner": jnp.zeros((4, 3)), "shift": jnp.zeros(3), "outer": jnp.zeros(3)}
+    return log_likelihood, priors.gaussian(mean, jax.tree.map(jnp.ones_like, mean)), x, y
+
+
+def start(scheme, kernel="ld", seed=5, **others):
+    return Run(*problem(), Settings(scheme=scheme, kernel=kernel, **SMALL | others), seed)
+
+
+@pytest.mark.parametrize("kernel", ["ld", "hmc"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_cached_sums_equal_fresh_ones_after_every_iteration(scheme, kernel):
+    run = start(scheme, kernel, step_size=0.25, weight_target="previous")
+    target = run.algorithm.target
+    fresh = jax.jit(lambda particles, window: likelihood_sums(target, particles, run.batches, window, 3, 9))
+    one_step = jax.jit(lambda key, state: step(key, state, run.algorithm, run._knobs, run.batches))
+    state, n_resampled, sizes = run.state, 0, set()
+    for _ in range(SMALL["iterations"]):
+        state, info = one_step(jax.random.key(1), state)
+        n_resampled += int(info.resampled)
+        sizes.add(int(info.batch_size))
+        expected = fresh(state.particles, state.window)
+        np.testing.assert_allclose(state.sums.value, expected.value, rtol=2e-5, atol=2e-4)
+        np.testing.assert_allclose(state.sums.gradient, expected.gradient, rtol=2e-4, atol=2e-3)
+    assert n_resampled > 0
+    assert len(sizes) > 1 or scheme in ("constant", "full_batch")
+
+
+@pytest.mark.parametrize(("kernel", "sweeps"), [("ld", 1), ("hmc", 3), ("hmc", 5)])
+@pytest.mark.parametrize("scheme", FIXED_SCHEMES)
+def test_gradient_evaluations_are_those_of_the_formula(scheme, kernel, sweeps):
+    run = start(scheme, kernel, leapfrog_steps=sweeps)
+    run.advance(SMALL["iterations"])
+    trace = run.trace()
+    schedule = FIXED_SCHEMES[scheme](run.settings.annealing(N_DATA))
+    expected, total, before, was_fresh = [], 0, 0, False
+    for size, fresh in zip(schedule.size.tolist(), schedule.fresh.tolist(), strict=True):
+        arriving = size if fresh or was_fresh else size - before
+        total += sweeps * size + arriving
+        before, was_fresh = size, fresh
+        expected.append(SMALL["particles"] * total)
+    assert trace["gradient_evaluations"].tolist() == expected
+    np.testing.assert_array_equal(trace["batch_size"], schedule.size)
+
+
+def test_smooth_annealing_counts_each_joining_minibatch_once():
+    run = start("smooth_data_annealing", "hmc", iterations=40)
+    run.advance(40)
+    trace = run.trace()
+    sizes = trace["batch_size"].astype(int)
+    assert len(set(sizes)) > 2
+    arriving = np.diff(sizes, prepend=0)
+    np.testing.assert_array_equal(trace["gradient_evaluations"], 9 * np.cumsum(3 * sizes + arriving))
+
+
+@pytest.mark.parametrize("scheme", ["linear", "smooth_data_annealing", "constant_to_refine"])
+@pytest.mark.parametrize(("micro_batch", "particle_chunk"), [(1, 9), (7, 2), (64, 4), (200, 1)])
+def test_the_result_does_not_depend_on_how_the_work_is_cut(scheme, micro_batch, particle_chunk):
+    # Short enough that rounding has no time to change which particle is drawn.
+    reference, run = (
+        start(scheme, iterations=6, **cut)
+        for cut in ({}, {"micro_batch": micro_batch, "particle_chunk": particle_chunk})
+    )
+    for one in (reference, run):
+        one.advance(6)
+    np.testing.assert_allclose(run.state.particles, reference.state.particles, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(run.state.log_weights, reference.state.log_weights, atol=2e-3)
+    np.testing.assert_array_equal(run.state.lineage, reference.state.lineage)
+
+
+def test_looking_more_often_changes_nothing():
+    often, once = start("smooth_data_annealing", "hmc"), start("smooth_data_annealing", "hmc")
+    for _ in range(SMALL["iterations"]):
+        often.advance(1)
+    once.advance(1_000)
+    once.advance(1)  # past the end: nothing is left to do
+    for a, b in zip(jax.tree.leaves(often.state), jax.tree.leaves(once.state), strict=True):
+        np.testing.assert_array_equal(a, b)
+    for name in set(often.trace()) - {"runtime_s"}:
+        np.testing.assert_array_equal(often.trace()[name], once.trace()[name])
+
+
+def test_the_seed_decides_the_result_to_the_bit():
+    first, again, other = (sample(*problem(), seed=seed, scheme="linear", **SMALL) for seed in (1, 1, 2))
+    for a, b in zip(jax.tree.leaves(first.parameters), jax.tree.leaves(again.parameters), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert not np.array_equal(first.parameters["inner"], other.parameters["inner"])
+
+
+def test_parameters_come_back_in_the_shape_the_prior_draws():
+    posterior = sample(*problem(), scheme="automated", kernel="hmc", **SMALL)
+    shapes = {name: leaf.shape for name, leaf in posterior.parameters.items()}
+    assert shapes == {"inner": (9, 4, 3), "shift": (9, 3), "outer": (9, 3)}
+    assert posterior.weights.sum() == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "weight_target", "is_exact"),
+    [
+        ("full_batch", "current", True),
+        ("full_batch", "previous", True),
+        ("linear", "previous", True),
+        ("linear", "current", False),
+        ("constant", "previous", False),
+        ("constant_to_refine", "previous", True),
+    ],
+)
+def test_evidence_is_given_only_where_it_is_exact(scheme, weight_target, is_exact):
+    posterior = sample(*problem(), scheme=scheme, weight_target=weight_target, **SMALL)
+    assert (posterior.log_evidence is not None) == is_exact
+
+
+def test_lineages_only_die_out():
+    run = start("linear", iterations=30)
+    run.advance(30)
+    ancestors = run.trace()["unique_ancestors"]
+    assert np.all(np.diff(ancestors) <= 0)
+    assert 1 <= ancestors[-1] < SMALL["particles"]
+
+
+def test_a_particle_off_the_target_s_support_gets_no_weight_and_no_say():
+    log_likelihood, prior, x, y = problem()
+
+    def with_a_cliff(parameters, x, y):
+        return jnp.where(parameters["shift"][0] > 0, log_likelihood(parameters, x, y), jnp.nan)
+
+    run = Run(with_a_cliff, prior, x, y, Settings(scheme="smooth_data_annealing", **SMALL), 5)
+    run.advance(SMALL["iterations"])
+    assert np.all(np.isfinite(run.trace()["beta"]))
+    assert np.all(np.isfinite(run.trace()["log_likelihood"]))
+    weights = np.exp(run.state.log_weights)
+    shift = jax.vmap(run.algorithm.target.unravel)(run.state.particles)["shift"][:, 0]
+    assert weights.sum() == pytest.approx(1, abs=1e-5)
+    assert np.all(shift[weights > 0] > 0)
+
+
+def test_a_run_that_loses_every_particle_says_where_and_what_to_do():
+    run = start("full_batch", step_size=1e25)
+    with pytest.raises(Diverged, match=r"iteration 0 with step_size h = 1e\+25: lower it"):
+        run.advance(3)
+
+
+def test_a_prior_without_support_diverges_at_the_start():
+    log_likelihood, prior, x, y = problem()
+    with pytest.raises(Diverged, match="iteration 0"):
+        sample(lambda p, x, y: log_likelihood(p, x, y) + jnp.nan, prior, x, y, **SMALL)
+
+
+def test_unknown_settings_and_uneven_data_are_refused():
+    log_likelihood, prior, x, y = problem()
+    with pytest.raises(BadInput, match="'stepsize' is unknown"):
+        sample(log_likelihood, prior, x, y, stepsize=0.1)
+    with pytest.raises(BadInput, match="x has 101 examples and y 100"):
+        sample(log_likelihood, prior, x, y[1:], **SMALL)
+    with pytest.raises(BadInput, match=r"batch_size \(kappa\) is 102, more than the 101"):
+        sample(log_likelihood, prior, x, y, **SMALL | {"batch_size": 102})

@@ -1,0 +1,310 @@
+"""The figures show what the data say: drawn from hand-made runs whose values are known."""
+
+import itertools
+import json
+import sys
+from pathlib import Path
+
+import matplotlib.colors
+import numpy as np
+import pandas as pd
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
+sys.path.append(str(SCRIPTS))
+
+import beta_traces  # noqa: E402
+import cost  # noqa: E402
+import degeneracy  # noqa: E402
+import figure_style  # noqa: E402
+import learning_curves  # noqa: E402
+import reliability  # noqa: E402
+import schedules  # noqa: E402
+from figure_style import SCHEMES  # noqa: E402
+
+K, N, C = 10, 100, 20
+SIZES = {
+    "constant": [20] * 10,
+    "full_batch": [100] * 10,
+    "constant_to_refine": [20] * 9 + [100],
+    "linear": [20, 40, 60, 80, 100, 100, 100, 100, 100, 100],
+    "automated": [20, 20, 40, 40, 60, 60, 80, 80, 80, 100],
+    "smooth_data_annealing": [20, 20, 20, 40, 40, 60, 60, 60, 80, 80],
+}
+BETA = [0.3, 0.8, 1, 0.1, 1, 0.1, 0.6, 1, 0.1, 0.7]
+ALL = {
+    "dataset": ["mnist", "fashion_mnist"],
+    "scheme": list(SIZES),
+    "kernel": ["ld", "hmc"],
+    "seed": [0, 1],
+}
+ONE = {"dataset": ["fashion_mnist"], "scheme": ["constant"], "kernel": ["hmc"], "seed": [7]}
+STUDIES = {"all": ALL, "column": ALL | {"dataset": ["mnist"], "kernel": ["hmc"]}, "one": ONE}
+
+
+def runs_of(study):
+    return [dict(zip(study, values, strict=True)) for values in itertools.product(*study.values())]
+
+
+def traces_of(study):
+    """Every run scores 10 k + seed per cent, in the evaluated iterations 1, 3, 5, ..."""
+    k = np.arange(K)
+    return pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    **run,
+                    "iteration": k,
+                    "batch_size": SIZES[run["scheme"]],
+                    "n_batches": np.array(SIZES[run["scheme"]]) // C,
+                    "beta": BETA if run["scheme"] == "smooth_data_annealing" else 1.0,
+                    "ess": 1.0 + k + 2 * run["seed"],
+                    "unique_ancestors": K - k,
+                    "gradient_evaluations": np.cumsum(SIZES[run["scheme"]]) * 3,
+                    "test_accuracy": np.where(k % 2, 10.0 * k + run["seed"], np.nan),
+                    "test_log_likelihood": np.where(k % 2, -2.3 + 0.1 * k, np.nan),
+                }
+            )
+            for run in runs_of(study)
+        ],
+        ignore_index=True,
+    )
+
+
+def summary_of(study):
+    cells = runs_of(study | {"seed": [0]})
+    std = 1.5 if len(study["seed"]) > 1 else np.nan
+    return pd.DataFrame(
+        [
+            {
+                **cell,
+                "gradient_evaluations_mean": 1000.0 * (i % 12 + 1),
+                "gradient_evaluations_std": 0.0,
+                "test_accuracy_mean": 50.0 + 7 * i % 40,
+                "test_accuracy_std": std,
+                "test_log_likelihood_mean": -1 / (i + 1),
+                "test_log_likelihood_std": std,
+            }
+            for i, cell in enumerate(cells)
+        ]
+    )
+
+
+def bins_of(study):
+    columns = {
+        "bin": [0, 1, 2],
+        "confidence": [0.0, 0.5, 0.9],
+        "accuracy": [0, 0.4, 1],
+        "n_examples": [0, 4, 6],
+    }
+    return pd.concat([pd.DataFrame(columns).assign(**run) for run in runs_of(study)], ignore_index=True)
+
+
+FIGURES = {
+    "schedules": lambda study: schedules.draw(traces_of(study)),
+    "cost": lambda study: cost.draw(summary_of(study)),
+    "learning_curves": lambda study: learning_curves.draw(traces_of(study)),
+    "degeneracy": lambda study: degeneracy.draw(traces_of(study)),
+    "reliability": lambda study: reliability.draw(bins_of(study)),
+    "beta_traces": lambda study: beta_traces.draw(traces_of(study | {"scheme": ["smooth_data_annealing"]})),
+}
+
+
+def labelled(panel, label):
+    """The panel's one line of this name."""
+    (line,) = [line for line in panel.lines if line.get_label() == label]
+    return line
+
+
+def texts(figure):
+    """Everything written in the figure; of the tick labels, those inside the axis's limits."""
+    found = [text for legend in legends(figure) for text in legend.get_texts()]
+    for panel in figure.axes:
+        found += [panel.title, panel.xaxis.label, panel.yaxis.label, *panel.texts]
+        for axis in (panel.xaxis, panel.yaxis):
+            low, high = axis.get_view_interval()
+            found += [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+    return [text for text in found if text.get_text() and text.get_visible()]
+
+
+def legends(figure):
+    return [legend for legend in [*figure.legends, *(panel.get_legend() for panel in figure.axes)] if legend]
+
+
+def legend_names_what_is_drawn(figure, study):
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert sorted(names) == sorted(SCHEMES[scheme].label for scheme in study["scheme"])
+    for panel in figure.axes:
+        for label in names:
+            assert len(labelled(panel, label).get_xdata()) > 0
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+@pytest.mark.parametrize("name", FIGURES)
+def test_all_text_fits_and_legends_name_what_is_drawn(name, study):
+    figure = FIGURES[name](study)
+    if name in ("learning_curves", "degeneracy", "reliability"):
+        legend_names_what_is_drawn(figure, study)
+    assert figure.get_figwidth() in (figure_style.COLUMN, figure_style.PAGE)
+    figure.draw_without_rendering()
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts(figure)]
+    assert len(boxes) > 5
+    for text, box in boxes:
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.width, text
+        assert box.y0 >= 0 and box.y1 <= figure.bbox.height, text
+    for (one, box), (other, another) in itertools.combinations(boxes, 2):
+        assert not box.overlaps(another), (one, other)
+
+
+def test_the_six_schemes_stay_apart_in_grey():
+    luminance = [
+        np.dot(matplotlib.colors.to_rgb(look.colour), [0.2126, 0.7152, 0.0722]) for look in SCHEMES.values()
+    ]
+    assert np.min(np.diff(np.sort(luminance))) > 0.05
+    assert len({look.marker for look in SCHEMES.values()}) == len(SCHEMES)
+
+
+def test_schedules_have_a_panel_a_scheme_that_shows_its_batch_sizes():
+    panels = schedules.draw(traces_of(ALL)).axes
+    assert [panel.get_title().split("\n")[0] for panel in panels] == [
+        SCHEMES[scheme].label for scheme in SCHEMES
+    ]
+    for panel, scheme in zip(panels, SCHEMES, strict=True):
+        full, single, line = panel.lines
+        assert list(line.get_ydata()) == SIZES[scheme]
+        assert full.get_ydata()[0] == N and full.get_linestyle() == ":"
+        assert single.get_ydata()[0] == C and single.get_linestyle() == "-."
+    assert panels[-1].get_title().endswith("MNIST, LD, seed 0")
+
+
+@pytest.mark.parametrize("n_schemes", [2, 4, 5])
+def test_schedules_of_any_number_of_schemes_leave_no_empty_panel(n_schemes):
+    figure = schedules.draw(traces_of(ALL | {"scheme": list(SIZES)[:n_schemes]}))
+    assert len(figure.axes) == n_schemes
+    assert all(panel.lines for panel in figure.axes)
+
+
+def test_the_full_batch_is_not_marked_where_no_scheme_uses_it():
+    assert schedules.reference_lines(traces_of(ONE)) == {"one minibatch": C}
+    assert schedules.reference_lines(traces_of(ONE | {"scheme": ["full_batch"]})) == {"full batch": N}
+
+
+def test_beta_and_minibatches_are_those_of_the_first_seed():
+    figure = beta_traces.draw(traces_of(ALL | {"scheme": ["smooth_data_annealing"]}))
+    assert len(figure.axes) == 2 * 3
+    for panel in figure.axes[:4]:
+        assert [list(line.get_ydata()) for line in panel.lines] == [BETA]
+    for panel in figure.axes[4:]:
+        assert list(labelled(panel, "HMC").get_ydata()) == [1, 1, 1, 2, 2, 3, 3, 3, 4, 4]
+
+
+def test_the_frontier_holds_exactly_the_points_that_none_beats():
+    kept = [(1, 50), (2, 60), (5, 75)]
+    beaten = [(2, 55), (3, 60), (4, 10), (5, 70), (9, 75)]
+    assert cost.frontier(beaten + kept[::-1] + kept) == kept
+
+
+def test_cost_has_an_open_or_filled_marker_at_every_mean():
+    summary = summary_of(ALL)
+    figure = cost.draw(summary)
+    panel = figure.axes[1]
+    rows = summary[summary["dataset"] == "fashion_mnist"]
+    found = {}
+    for container in panel.containers:
+        marker = container.lines[0]
+        found[marker.get_xdata()[0], marker.get_ydata()[0]] = (
+            marker.get_marker(),
+            marker.get_markerfacecolor(),
+        )
+    assert found == {
+        (row.gradient_evaluations_mean, row.test_accuracy_mean): (
+            SCHEMES[row.scheme].marker,
+            SCHEMES[row.scheme].colour if row.kernel == "hmc" else "white",
+        )
+        for row in rows.itertuples()
+    }
+
+
+def test_a_single_combination_has_no_frontier_in_its_legend():
+    (legend,) = cost.draw(summary_of(ONE)).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["Constant", "HMC (filled)"]
+
+
+def test_learning_curves_are_means_over_seeds_where_runs_were_scored():
+    panel = learning_curves.draw(traces_of(ALL | {"scheme": ["linear"]})).axes[0]
+    line = labelled(panel, "Linear")
+    assert list(line.get_ydata()) == [10.5, 30.5, 50.5, 70.5, 90.5]
+    assert list(line.get_xdata()) == [180, 600, 1200, 1800, 2400]
+    assert panel.get_xscale() == "log"
+
+
+def test_degeneracy_lines_are_means_over_seeds():
+    figure = degeneracy.draw(traces_of(ALL | {"scheme": ["full_batch", "linear"]}))
+    assert [panel.get_title() for panel in figure.axes[2:4]] == [
+        "unique ancestors, LD",
+        "unique ancestors, HMC",
+    ]
+    assert list(labelled(figure.axes[0], "Full batch").get_ydata()) == [2.0 + k for k in range(K)]
+    assert list(labelled(figure.axes[7], "Linear").get_ydata()) == [K - k for k in range(K)]
+
+
+def test_long_runs_average_the_sample_size_over_neighbours_and_say_so():
+    trace = traces_of(ONE)
+    long = pd.concat([trace.assign(iteration=trace["iteration"] + K * i) for i in range(4)])
+    smoothed, ancestors = degeneracy.draw(long).axes
+    assert labelled(smoothed, "Constant").get_ydata()[9] == pytest.approx(np.mean([23, 24, 15]))
+    assert "mean of 3" in smoothed.get_xlabel() and "mean" not in ancestors.get_xlabel()
+
+
+def test_reliability_pools_bins_over_seeds_by_their_examples():
+    bins = pd.DataFrame(
+        {
+            "bin": [0, 1, 2, 0, 1, 2],
+            "confidence": [0.0, 0.5, 0.9, 0.0, 0.6, 0.0],
+            "accuracy": [0.0, 0.25, 1.0, 0.0, 0.75, 0.0],
+            "n_examples": [0, 4, 6, 0, 12, 0],
+            "seed": [0, 0, 0, 1, 1, 1],
+        }
+    ).assign(dataset="mnist", kernel="ld", scheme="linear")
+    figure = reliability.draw(bins)
+    line = labelled(figure.axes[0], "Linear")
+    # (4 * 0.5 + 12 * 0.6) / 16 and (4 * 0.25 + 12 * 0.75) / 16; the first bin is empty
+    assert list(line.get_xdata()) == pytest.approx([0.575, 0.9])
+    assert list(line.get_ydata()) == pytest.approx([0.625, 1.0])
+    # (16 * 0.05 + 6 * 0.1) / 22
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["0.064"]
+    assert list(figure.axes[0].lines[0].get_xdata()) == list(figure.axes[0].lines[0].get_ydata()) == [0, 1]
+
+
+def test_traces_and_bins_are_read_with_the_run_they_belong_to(tmp_path):
+    runs = runs_of(ONE | {"seed": [3, 4]})
+    traces = [tmp_path / f"{run['seed']}.csv" for run in runs]
+    metrics = [tmp_path / f"{run['seed']}.json" for run in runs]
+    for seed, trace, metric in zip((3, 4), traces, metrics, strict=True):
+        trace.write_text(f"iteration,beta,test_accuracy\n0,{seed},\n1,1.0,50\n")
+        bins = {"confidence": [0, 0.5], "accuracy": [0, 1], "n_examples": [0, seed]}
+        metric.write_text(json.dumps({"reliability": bins}))
+    table = figure_style.read_traces(runs, traces)
+    assert list(table.loc[table["iteration"] == 0, "beta"]) == list(table["seed"].unique()) == [3, 4]
+    assert table["test_accuracy"].isna().sum() == 2
+    bins = reliability.read_bins(runs, metrics)
+    assert list(bins.loc[bins["bin"] == 1, "n_examples"]) == [3, 4]
+
+
+def test_saving_the_same_figure_twice_gives_the_same_bytes(tmp_path):
+    for folder in ("one", "two"):
+        figure = FIGURES["schedules"](ONE)
+        figure_style.save(figure, tmp_path / folder / "figure.pdf", tmp_path / folder / "figure.png")
+    for suffix, start in (("pdf", b"%PDF"), ("png", b"\x89PNG")):
+        one, two = ((tmp_path / folder / f"figure.{suffix}").read_bytes() for folder in ("one", "two"))
+        assert one == two and one.startswith(start)
+        assert b"CreationDate" not in one and b"Software" not in one
+
+
+def test_a_figure_that_can_not_be_drawn_leaves_no_file(tmp_path):
+    figure = FIGURES["schedules"](ONE)
+    figure.text(0, 0, r"$\nosuchcommand$")
+    with pytest.raises(ValueError, match="nosuchcommand"):
+        figure_style.save(figure, tmp_path / "figure.pdf")
+    assert not list(tmp_path.iterdir())
