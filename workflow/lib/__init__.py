@@ -1,0 +1,1 @@
+"""What the workflow's rules and scripts share."""
