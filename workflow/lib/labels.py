@@ -1,8 +1,8 @@
 """How schemes, kernels, datasets and metrics are named and drawn: one table for figures, tables and text.
 
-`label` never fails: what is not in the table gets a readable name of its own, and a scheme also a look. The six
-colours differ in lightness as well as in hue, and every scheme has a marker and a dash pattern of its own, so
-that figures can be read in grey and by colour-blind readers.
+`label` never fails: what is not in the table gets a readable name, and a scheme also a look of its own. The
+six colours differ in lightness as well as in hue, and every scheme has a marker and a dash pattern of its
+own, so that figures can be read in grey and by colour-blind readers.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ def escape(text: Any) -> str:
 
 @dataclass(frozen=True)
 class Label:
-    """What one identifier is called, and how it is drawn (schemes) or rounded and ranked (metrics)."""
+    """What an identifier is called and how it is drawn (schemes, kernels) or rounded and ranked (metrics)."""
 
     name: str
     short: str = ""  # where space is scarce; the name by default
@@ -56,7 +56,7 @@ class Label:
         return escape(self.short[:1].upper() + self.short[1:])
 
     def line(self) -> dict[str, Any]:
-        """Keywords of a matplotlib line for this scheme."""
+        """Keywords of a matplotlib line."""
         return {"color": self.colour, "linestyle": self.dashes, "label": self.title}
 
 
@@ -68,7 +68,10 @@ SCHEMES = {
     "automated": Label("automated", "", "#6DC3F0", "v", (0, (3, 1, 1, 1, 1, 1))),
     "smooth_data_annealing": Label("smooth data annealing", "SDA", "#E07B00", "P", "-"),
 }
-KERNELS = {"ld": Label("LD"), "hmc": Label("HMC")}
+KERNELS = {
+    "ld": Label("LD", colour="#E07B00"),
+    "hmc": Label("HMC", colour="#3B2C8F", dashes=(0, (4, 1.2))),
+}
 DATASETS = {"mnist": Label("MNIST"), "fashion_mnist": Label("FashionMNIST")}
 METRICS = {
     "test_accuracy": Label("test accuracy (%)", decimals=2, better="higher"),

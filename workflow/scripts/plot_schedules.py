@@ -1,13 +1,16 @@
-"""How much data each iteration uses, one panel a scheme.
+"""How much data each iteration uses, one panel per scheme.
 
 Everything is read from the traces of real runs. A fixed scheme does the same in all of them; smooth
 annealing does not, so its panel says which run it shows.
 """
 
 import math
+from typing import Any
 
 import pandas as pd
-from figure_style import DATASETS, KERNELS, SCHEMES, grid, only, ordered, read_traces, save
+from lib.labels import label, scheme_labels
+from lib.script import run_script
+from lib.style import grid, only, read_traces, save
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -55,9 +58,9 @@ def mark(panel: Axes, lines: dict[str, int], with_labels: bool, in_last_column: 
 
 
 def draw(traces: pd.DataFrame) -> Figure:
-    """Plot M_k over k, one panel a scheme."""
+    """Plot M_k over k, one panel per scheme."""
     run = one_run(traces)
-    schemes = ordered(run["scheme"], SCHEMES)
+    schemes = scheme_labels(run["scheme"])
     lines = reference_lines(run)
     n_columns = COLUMNS.get(len(schemes), 3)
     n_rows = -(-len(schemes) // n_columns)
@@ -65,8 +68,8 @@ def draw(traces: pd.DataFrame) -> Figure:
     panels = list(axes.flat)
     for panel in panels[len(schemes) :]:
         panel.remove()
-    for place, (scheme, panel) in enumerate(zip(schemes, panels, strict=False)):
-        look, rows = SCHEMES[scheme], only(run, scheme=scheme)
+    for place, ((scheme, look), panel) in enumerate(zip(schemes.items(), panels, strict=False)):
+        rows = only(run, scheme=scheme)
         in_last_column = (place + 1) % n_columns == 0
         mark(panel, lines, in_last_column or place == len(schemes) - 1, in_last_column)
         panel.plot(rows["iteration"], rows["batch_size"], color=look.colour, drawstyle="steps-mid")
@@ -85,11 +88,14 @@ def draw(traces: pd.DataFrame) -> Figure:
 def title(scheme: str, rows: pd.DataFrame) -> str:
     """Name the scheme and, where runs differ, the run."""
     if scheme != "smooth_data_annealing":
-        return SCHEMES[scheme].label
+        return label(scheme).title
     dataset, kernel, seed = rows[["dataset", "kernel", "seed"]].iloc[0]
-    return f"{SCHEMES[scheme].label}\n{DATASETS[dataset]}, {KERNELS[kernel]}, seed {seed}"
+    return f"{label(scheme).title}\n{label(dataset).name}, {label(kernel).name}, seed {seed}"
 
 
-if "snakemake" in globals():
-    job = globals()["snakemake"]
+def main(job: Any) -> None:
+    """Draw the figure of a rule."""
     save(draw(read_traces(job.params.runs, job.input.traces)), job.output.pdf, job.output.png)
+
+
+run_script(main, globals())

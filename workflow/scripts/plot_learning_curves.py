@@ -1,25 +1,15 @@
 """Test scores on the way, against the gradient evaluations spent so far.
 
-One column a dataset and kernel, one line a scheme: the mean over seeds at the iterations where the run
+One column per dataset and kernel, one line per scheme: the mean over seeds at the iterations where the run
 was scored, inside a band from the lowest to the highest seed.
 """
 
+from typing import Any
+
 import pandas as pd
-from figure_style import (
-    DATASETS,
-    KERNELS,
-    SCHEMES,
-    SCORES,
-    cost_axes,
-    drawn,
-    grid,
-    only,
-    ordered,
-    read_traces,
-    save,
-    shared_legend,
-    staggered,
-)
+from lib.labels import DATASETS, KERNELS, SCORES, label, ordered, scheme_labels
+from lib.script import run_script
+from lib.style import cost_axes, drawn, grid, only, read_traces, save, shared_legend, staggered
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -31,16 +21,17 @@ def curve(rows: pd.DataFrame, score: str) -> pd.DataFrame:
 
 
 def draw_panel(panel: Axes, traces: pd.DataFrame, score: str) -> None:
-    """One line and one band a scheme."""
-    for place, scheme in enumerate(ordered(traces["scheme"], SCHEMES)):
-        look, line = SCHEMES[scheme], curve(only(traces, scheme=scheme), score)
+    """One line and one band per scheme."""
+    looks = scheme_labels(traces["scheme"])
+    for place, (scheme, look) in enumerate(looks.items()):
+        line = curve(only(traces, scheme=scheme), score)
         panel.fill_between(line["cost"], line["min"], line["max"], color=look.colour, alpha=0.13, linewidth=0)
         panel.plot(
             line["cost"],
             line["mean"],
             marker=look.marker,
             markersize=3.2,
-            markevery=staggered(len(line), place),
+            markevery=staggered(len(line), place, len(looks)),
             **look.line(),
         )
 
@@ -56,18 +47,21 @@ def draw(traces: pd.DataFrame) -> Figure:
     for column, (dataset, kernel) in enumerate(pairs):
         for panel, score in zip(axes[:, column], SCORES, strict=True):
             draw_panel(panel, only(traces, dataset=dataset, kernel=kernel), score)
-        axes[0, column].set_title(f"{DATASETS[dataset]}, {KERNELS[kernel]}")
-    for panel, label in zip(axes[:, 0], SCORES.values(), strict=True):
-        panel.set_ylabel(label)
+        axes[0, column].set_title(f"{label(dataset).name}, {label(kernel).name}")
+    for panel, score in zip(axes[:, 0], SCORES, strict=True):
+        panel.set_ylabel(label(score).name)
     cost_axes(axes, traces["gradient_evaluations"])
     figure.align_ylabels()
     shared_legend(figure, drawn(axes.flat))
     return figure
 
 
-if "snakemake" in globals():
-    job = globals()["snakemake"]
-    # Traces are either a file a run, or one table of many.
+def main(job: Any) -> None:
+    """Draw the figure of a rule."""
+    # Traces are either one file per run, or one table of many runs.
     many = job.input.get("table")
     traces = pd.read_csv(many) if many else read_traces(job.params.runs, job.input.traces)
     save(draw(traces), job.output.pdf, job.output.png)
+
+
+run_script(main, globals())

@@ -1,24 +1,15 @@
 """How far the particles are from being one: effective sample size and unique ancestors.
 
-One row a dataset; for both quantities one panel a kernel and one line a scheme, the mean over seeds. The
-ancestors are those of the first particles, drawn from the prior, that still have descendants.
+One row per dataset; for both quantities one panel per kernel and one line per scheme, the mean over seeds.
+The ancestors are those of the first particles, drawn from the prior, that still have descendants.
 """
 
+from typing import Any
+
 import pandas as pd
-from figure_style import (
-    DATASETS,
-    KERNELS,
-    SCHEMES,
-    drawn,
-    grid,
-    only,
-    ordered,
-    plain_log_ticks,
-    read_traces,
-    save,
-    shared_legend,
-    staggered,
-)
+from lib.labels import DATASETS, KERNELS, label, ordered, scheme_labels
+from lib.script import run_script
+from lib.style import drawn, grid, only, plain_log_ticks, read_traces, save, shared_legend, staggered
 from matplotlib.figure import Figure
 
 QUANTITIES = {"ess": r"$J_{\mathrm{eff}}$", "unique_ancestors": "unique ancestors"}
@@ -44,20 +35,21 @@ def draw(traces: pd.DataFrame) -> Figure:
     for row, dataset in enumerate(datasets):
         for panel, (quantity, kernel) in zip(axes[row], columns, strict=True):
             rows = only(traces, dataset=dataset, kernel=kernel)
-            for place, scheme in enumerate(ordered(rows["scheme"], SCHEMES)):
-                look, mean = SCHEMES[scheme], line(only(rows, scheme=scheme), quantity, window)
+            looks = scheme_labels(rows["scheme"])
+            for place, (scheme, look) in enumerate(looks.items()):
+                mean = line(only(rows, scheme=scheme), quantity, window)
                 panel.plot(
                     mean.index,
                     mean,
                     linewidth=0.9,
                     marker=look.marker,
                     markersize=3.2,
-                    markevery=staggered(len(mean), place),
+                    markevery=staggered(len(mean), place, len(looks)),
                     **look.line(),
                 )
-        axes[row, 0].set_ylabel(f"{DATASETS[dataset]}\nparticles")
+        axes[row, 0].set_ylabel(f"{label(dataset).name}\nparticles")
     for panel, (quantity, kernel) in zip(axes[0], columns, strict=True):
-        panel.set_title(f"{QUANTITIES[quantity]}, {KERNELS[kernel]}")
+        panel.set_title(f"{QUANTITIES[quantity]}, {label(kernel).name}")
     for panel, (quantity, _) in zip(axes[-1], columns, strict=True):
         note = f" (mean of {window})" if quantity == "ess" and window > 1 else ""
         panel.set_xlabel(f"iteration $k${note}")
@@ -68,6 +60,9 @@ def draw(traces: pd.DataFrame) -> Figure:
     return figure
 
 
-if "snakemake" in globals():
-    job = globals()["snakemake"]
+def main(job: Any) -> None:
+    """Draw the figure of a rule."""
     save(draw(read_traces(job.params.runs, job.input.traces)), job.output.pdf, job.output.png)
+
+
+run_script(main, globals())

@@ -1,29 +1,23 @@
-"""What accuracy costs: test scores against gradient evaluations, one marker a scheme and kernel.
+"""What accuracy costs: test scores against gradient evaluations, one marker per scheme and kernel.
 
-Marker and colour say the scheme, filled or open the kernel; bars are one standard deviation over
+Marker and colour say the scheme, the filling the kernel; bars are one standard deviation over
 seeds. The thin line is the Pareto frontier: what lies below it is beaten by another combination that
 scores no less for no more evaluations.
 """
 
+from typing import Any
+
 import pandas as pd
-from figure_style import (
-    DATASETS,
-    KERNELS,
-    SCHEMES,
-    SCORES,
-    cost_axes,
-    drawn,
-    grid,
-    only,
-    ordered,
-    save,
-    shared_legend,
-)
+from lib.labels import DATASETS, KERNELS, SCORES, label, ordered, scheme_labels
+from lib.script import run_script
+from lib.style import cost_axes, drawn, grid, only, save, shared_legend
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-FILLED = {"ld": False, "hmc": True}
+OPEN, FILLED, HALF = ("open", "none"), ("filled", "full"), ("half filled", "left")
+FILLINGS = {"ld": OPEN, "hmc": FILLED}
+"""Name and matplotlib's fill style; kernels that are not named are half filled."""
 FRONTIER = "Pareto frontier"
 
 
@@ -40,15 +34,16 @@ def frontier(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def draw_panel(panel: Axes, rows: pd.DataFrame, score: str) -> None:
-    """One marker a row, and the frontier: the best score that so much or less can buy."""
+    """One marker per row, and the frontier: the best score that so much or less can buy."""
     cost = "gradient_evaluations"
     best = frontier(list(zip(rows[f"{cost}_mean"], rows[f"{score}_mean"], strict=True)))
     if len(rows) > 1:
         to_the_end = [*best, (rows[f"{cost}_mean"].max(), best[-1][1])]
         style = {"color": "0.55", "linewidth": 0.8, "drawstyle": "steps-post", "zorder": 1}
         panel.plot(*zip(*to_the_end, strict=True), label=FRONTIER, **style)
+    looks = scheme_labels(rows["scheme"])
     for row in rows.to_dict("records"):
-        look = SCHEMES[row["scheme"]]
+        look = looks[row["scheme"]]
         panel.errorbar(
             row[f"{cost}_mean"],
             row[f"{score}_mean"],
@@ -56,7 +51,8 @@ def draw_panel(panel: Axes, rows: pd.DataFrame, score: str) -> None:
             yerr=row[f"{score}_std"],
             fmt=look.marker,
             color=look.colour,
-            markerfacecolor=look.colour if FILLED[row["kernel"]] else "white",
+            fillstyle=FILLINGS.get(row["kernel"], HALF)[1],
+            markerfacecoloralt="white",
             markersize=5.5,
             markeredgewidth=1.1,
             elinewidth=0.8,
@@ -71,24 +67,32 @@ def draw(summary: pd.DataFrame) -> Figure:
     for column, dataset in enumerate(datasets):
         for panel, score in zip(axes[:, column], SCORES, strict=True):
             draw_panel(panel, only(summary, dataset=dataset), score)
-        axes[0, column].set_title(DATASETS[dataset])
-    for panel, label in zip(axes[:, 0], SCORES.values(), strict=True):
-        panel.set_ylabel(label)
+        axes[0, column].set_title(label(dataset).name)
+    for panel, score in zip(axes[:, 0], SCORES, strict=True):
+        panel.set_ylabel(label(score).name)
     cost_axes(axes, summary["gradient_evaluations_mean"])
     figure.align_ylabels()
     entries = {}
-    for scheme in ordered(summary["scheme"], SCHEMES):
-        look = SCHEMES[scheme]
+    for look in scheme_labels(summary["scheme"]).values():
         style = {"color": look.colour, "marker": look.marker, "linestyle": "", "markersize": 5.5}
-        entries[look.label] = Line2D([], [], **style)
+        entries[look.title] = Line2D([], [], **style)
     for kernel in ordered(summary["kernel"], KERNELS):
-        fill = "0.4" if FILLED[kernel] else "white"
-        name = f"{KERNELS[kernel]} ({'filled' if FILLED[kernel] else 'open'})"
-        entries[name] = Line2D([], [], color="0.4", marker="o", linestyle="", markerfacecolor=fill)
+        filling, style = FILLINGS.get(kernel, HALF)
+        key = {
+            "color": "0.4",
+            "marker": "o",
+            "linestyle": "",
+            "fillstyle": style,
+            "markerfacecoloralt": "white",
+        }
+        entries[f"{label(kernel).name} ({filling})"] = Line2D([], [], **key)
     shared_legend(figure, entries | drawn(axes.flat), handlelength=1.4)
     return figure
 
 
-if "snakemake" in globals():
-    job = globals()["snakemake"]
+def main(job: Any) -> None:
+    """Draw the figure of a rule."""
     save(draw(pd.read_csv(job.input.summary)), job.output.pdf, job.output.png)
+
+
+run_script(main, globals())

@@ -1,22 +1,21 @@
 """How smooth data annealing brings data in: beta and the number of minibatches over iterations.
 
-One column a dataset, with the run of the first seed. Each kernel has a panel of its own for beta,
+One column per dataset, with the run of the first seed. Each kernel has a panel of its own for beta,
 which goes up and down too often for two to share one, and a line in the panel of minibatches below.
 """
 
+from typing import Any
+
 import pandas as pd
-from figure_style import DATASETS, KERNELS, drawn, grid, only, ordered, read_traces, save, shared_legend
+from lib.labels import DATASETS, KERNELS, label, ordered
+from lib.script import run_script
+from lib.style import drawn, grid, only, read_traces, save, shared_legend
 from matplotlib import ticker
 from matplotlib.figure import Figure
 
-LINES = {
-    "ld": {"color": "#E07B00", "linestyle": "-"},
-    "hmc": {"color": "#3B2C8F", "linestyle": (0, (4, 1.2))},
-}
-
 
 def draw(traces: pd.DataFrame) -> Figure:
-    """Plot beta_k, one row a kernel, over the number of minibatches."""
+    """Plot beta_k, one row per kernel, over the number of minibatches."""
     datasets, kernels = ordered(traces["dataset"], DATASETS), ordered(traces["kernel"], KERNELS)
     heights = [*(1.0 for _ in kernels), 1.4]
     figure, axes = grid(
@@ -26,15 +25,13 @@ def draw(traces: pd.DataFrame) -> Figure:
     for column, dataset in enumerate(datasets):
         for row, kernel in enumerate(kernels):
             run = only(traces, dataset=dataset, kernel=kernel, seed=seed)
-            style = LINES[kernel]
-            axes[row, column].plot(run["iteration"], run["beta"], color=style["color"], linewidth=1)
-            axes[-1, column].plot(
-                run["iteration"], run["n_batches"], drawstyle="steps-mid", label=KERNELS[kernel], **style
-            )
+            look = label(kernel)
+            axes[row, column].plot(run["iteration"], run["beta"], color=look.colour, linewidth=1)
+            axes[-1, column].plot(run["iteration"], run["n_batches"], drawstyle="steps-mid", **look.line())
         axes[-1, column].set_xlabel("iteration $k$")
-        axes[0, column].set_title(f"{DATASETS[dataset]}, seed {seed}")
+        axes[0, column].set_title(f"{label(dataset).name}, seed {seed}")
     for row, kernel in enumerate(kernels):
-        axes[row, 0].set(ylabel=rf"$\beta_k$ ({KERNELS[kernel]})", ylim=(0, 1.05), yticks=[0, 0.5, 1])
+        axes[row, 0].set(ylabel=rf"$\beta_k$ ({label(kernel).name})", ylim=(0, 1.05), yticks=[0, 0.5, 1])
     axes[-1, 0].set_ylabel("minibatches")
     axes[-1, 0].set_ylim(bottom=0)
     axes[-1, 0].yaxis.set_major_locator(ticker.MaxNLocator(5, integer=True))
@@ -44,6 +41,9 @@ def draw(traces: pd.DataFrame) -> Figure:
     return figure
 
 
-if "snakemake" in globals():
-    job = globals()["snakemake"]
+def main(job: Any) -> None:
+    """Draw the figure of a rule."""
     save(draw(read_traces(job.params.runs, job.input.traces)), job.output.pdf, job.output.png)
+
+
+run_script(main, globals())

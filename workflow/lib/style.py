@@ -1,13 +1,12 @@
-"""One look for all figures: sizes, fonts, and what each scheme and kernel is drawn as.
+"""One look for all figures: sizes, fonts, axes and legends.
 
-The six colours differ in lightness as well as in hue, and every scheme has a marker and a dash pattern
-of its own, so that the figures can be read in grey and by colour-blind readers. Legends are gathered
-from what the panels hold, so that nothing is named that is not drawn.
+Colours, markers and names are those of `lib.labels`. Legends are gathered from what the panels hold, so that
+nothing is named that is not drawn.
 """
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -54,38 +53,8 @@ COLUMN, PAGE = 3.4, 7.0
 """Widths, in inches, of one column and of the whole page."""
 
 
-class Look(NamedTuple):
-    """How one scheme is named and drawn everywhere."""
-
-    label: str
-    colour: str
-    marker: str
-    dashes: Any
-
-    def line(self) -> dict[str, Any]:
-        """Keywords for a line of this scheme."""
-        return {"color": self.colour, "linestyle": self.dashes, "label": self.label}
-
-
-SCHEMES = {
-    "constant": Look("Constant", "#3B2C8F", "s", (0, (1, 1))),
-    "full_batch": Look("Full batch", "#000000", "o", "-"),
-    "constant_to_refine": Look("Constant-to-refine", "#B5274B", "^", (0, (5, 1.2, 1, 1.2))),
-    "linear": Look("Linear", "#117F74", "D", (0, (5, 1.5))),
-    "automated": Look("Automated", "#6DC3F0", "v", (0, (3, 1, 1, 1, 1, 1))),
-    "smooth_data_annealing": Look("Smooth data annealing", "#E07B00", "P", "-"),
-}
-KERNELS = {"ld": "LD", "hmc": "HMC"}
-DATASETS = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
-SCORES = {"test_accuracy": "test accuracy (%)", "test_log_likelihood": "test log-likelihood"}
-
+MOST_COLUMNS = 6  # of a legend
 UNITS = {10**9: "billions", 10**6: "millions", 10**3: "thousands", 1: "particle × image"}
-
-
-def ordered(names: Iterable[str], table: dict[str, Any]) -> list[str]:
-    """Those of a study, each once, in the order of a table."""
-    there = set(names)
-    return [name for name in table if name in there]
 
 
 def read_traces(runs: list[dict[str, Any]], files: Iterable[str]) -> pd.DataFrame:
@@ -107,7 +76,7 @@ def grid(n_rows: int, n_columns: int, row_height: float, **options: Any) -> tupl
     return figure, figure.subplots(n_rows, n_columns, squeeze=False, **options)
 
 
-def staggered(n_points: int, place: int, n_lines: int = len(SCHEMES), n_marks: int = 4) -> tuple[int, int]:
+def staggered(n_points: int, place: int, n_lines: int, n_marks: int = 4) -> tuple[int, int]:
     """Where to put a line's few markers, so that those of lines on top of each other do not coincide."""
     every = max(1, n_points // n_marks)
     return place * every // n_lines, every
@@ -146,7 +115,7 @@ def drawn(axes: Iterable[Axes]) -> dict[str, Artist]:
 def shared_legend(figure: Figure, entries: dict[str, Artist], **options: Any) -> Legend:
     """Set one legend below all panels, in as many columns as the figure's width allows."""
     labels = list(entries)
-    for n_columns in range(min(len(SCHEMES), len(labels)), 0, -1):
+    for n_columns in range(min(MOST_COLUMNS, len(labels)), 0, -1):
         # Legends are filled column by column; this order makes them read row by row.
         order = [label for column in range(n_columns) for label in labels[column::n_columns]]
         handles = [entries[label] for label in order]

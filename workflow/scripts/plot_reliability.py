@@ -1,6 +1,6 @@
 """Reliability diagrams: how often predictions are right, against how sure they are.
 
-One panel a dataset and kernel, one line a scheme, its test predictions pooled over seeds. Bins that
+One panel per dataset and kernel, one line per scheme, its test predictions pooled over seeds. Bins that
 no prediction falls into are left out. Below each panel stand the expected calibration errors.
 """
 
@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from figure_style import DATASETS, KERNELS, PAGE, SCHEMES, drawn, grid, only, ordered, save, shared_legend
+from lib.labels import DATASETS, KERNELS, label, ordered, scheme_labels
+from lib.script import run_script
+from lib.style import PAGE, drawn, grid, only, save, shared_legend
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
@@ -40,11 +42,11 @@ def calibration_error(pooled: pd.DataFrame) -> float:
 
 
 def draw_panel(panel: Axes, bins: pd.DataFrame) -> None:
-    """One line a scheme over the diagonal, and the calibration errors below."""
+    """One line per scheme over the diagonal, and the calibration errors below."""
     panel.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, linestyle=":", zorder=1)
     lines, errors = [], []
-    for scheme in ordered(bins["scheme"], SCHEMES):
-        look, pooled = SCHEMES[scheme], pool(only(bins, scheme=scheme))
+    for scheme, look in scheme_labels(bins["scheme"]).items():
+        pooled = pool(only(bins, scheme=scheme))
         style = look.line() | {"linewidth": 1, "marker": look.marker, "markersize": 2.8, "clip_on": False}
         lines += panel.plot(pooled["confidence"], pooled["accuracy"], **style)
         errors.append(f"{calibration_error(pooled):.3f}")
@@ -78,12 +80,15 @@ def draw(bins: pd.DataFrame) -> Figure:
     figure, axes = grid(1, len(pairs), min(side, 2.6) + 0.95, sharey=True)
     for panel, (dataset, kernel) in zip(axes[0], pairs, strict=True):
         draw_panel(panel, only(bins, dataset=dataset, kernel=kernel))
-        panel.set_title(f"{DATASETS[dataset]}, {KERNELS[kernel]}")
+        panel.set_title(f"{label(dataset).name}, {label(kernel).name}")
     axes[0, 0].set_ylabel("accuracy")
     shared_legend(figure, drawn(axes[0]))
     return figure
 
 
-if "snakemake" in globals():
-    job = globals()["snakemake"]
+def main(job: Any) -> None:
+    """Draw the figure of a rule."""
     save(draw(read_bins(job.params.runs, job.input.metrics)), job.output.pdf, job.output.png)
+
+
+run_script(main, globals())

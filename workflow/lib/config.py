@@ -1,0 +1,193 @@
+"""What config.yaml may say.
+
+Options of the sampler and of a run are declared in `smcda.config`; their defaults, bounds and descriptions
+are taken from there. Only what the workflow adds is declared here. The JSON schema and docs/config.md follow
+from the models below (`python tools/write_config_reference.py`).
+"""
+
+import re
+from typing import Annotated, Any, Literal, Union
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+
+from smcda._options import Option, checked, options
+from smcda.config import ProcessConfig, RunConfig, SamplerConfig
+from smcda.errors import BadInput
+
+NETWORKS = {"mnist": "lenet5", "fashion_mnist": "fashion_cnn"}
+"""The datasets of the study, and the network for each."""
+
+CHOSEN_PER_RUN = {"scheme", "kernel"}
+CHOSEN_FOR_THE_MACHINE = {"micro_batch", "particle_chunk", "devices"}
+OPTIONS = {
+    option.name: option for config in (SamplerConfig, RunConfig, ProcessConfig) for option in options(config)
+}
+SAMPLER_KEYS = [
+    option.name
+    for option in options(SamplerConfig)
+    if option.name not in CHOSEN_PER_RUN | CHOSEN_FOR_THE_MACHINE
+]
+RUN_KEYS = [*SAMPLER_KEYS, "prior_scale", "batch_norm", "evaluate_every"]
+
+WORDS = {"true": True, "false": False, "null": None}
+NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
+
+
+class ConfigError(ValueError):
+    """The config breaks a rule: one line that names the key, the value and what is allowed."""
+
+
+def _field(option: Option) -> tuple[Any, Any]:
+    """A model's field for an option of the package: type, default, bounds, description and check."""
+    rule, kinds = option.rule, [option.kind]
+    bounds = {"ge": rule.at_least, "gt": rule.above, "le": rule.at_most}
+    given = {name: bound for name, bound in bounds.items() if bound is not None}
+    if rule.names():
+        kinds = [Literal[tuple(rule.names())]]
+    elif given:
+        kinds = [Annotated[option.kind, Field(**given)]]
+    kinds += [Literal[word] for word in option.words] + [type(None)] * (option.default is None)
+
+    def check(value: Any) -> Any:
+        try:
+            return checked(option, value)
+        except BadInput as error:
+            raise ValueError(str(error)) from None
+
+    description = rule.help + (f"; null: {rule.unset}" if rule.unset else "")
+    kind = Annotated[Union[tuple(kinds)], BeforeValidator(check)]  # noqa: UP007
+    return kind, Field(option.default, description=description)
+
+
+def _from_text(value: Any, in_list: bool = False) -> Any:
+    """Undo what `--config` does to values: batch_norm=false and the numbers of seeds='[0]' arrive as text."""
+    if isinstance(value, list):
+        return [_from_text(inner, in_list=True) for inner in value]
+    if isinstance(value, str) and in_list and re.fullmatch("[0-9]{1,10}", value):
+        return int(value)
+    return WORDS.get(value, value) if isinstance(value, str) else value
+
+
+def _unique(values: list[Any]) -> list[Any]:
+    if len(set(values)) < len(values):
+        raise ValueError("must not name anything twice")
+    return values
+
+
+def _list_of(kind: Any, default: list[Any], description: str) -> tuple[Any, Any]:
+    return (
+        Annotated[list[kind], AfterValidator(_unique)],
+        Field(default, min_length=1, description=description),
+    )
+
+
+def _names(option: str) -> list[str]:
+    return OPTIONS[option].rule.names() or []
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_text(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name: _from_text(value) for name, value in given.items()}
+
+
+_seed = OPTIONS["seed"]
+_Options = create_model(
+    "_Options",
+    __base__=_Strict,
+    datasets=_list_of(Literal[tuple(NETWORKS)], list(NETWORKS), "datasets"),
+    schemes=_list_of(Literal[tuple(_names("scheme"))], _names("scheme"), "data-annealing schemes"),
+    kernels=_list_of(Literal[tuple(_names("kernel"))], _names("kernel"), "kernels"),
+    seeds=_list_of(
+        Annotated[int, Field(ge=_seed.rule.at_least, le=_seed.rule.at_most)],
+        [_seed.default],
+        "one run for each",
+    ),
+    **{name: _field(OPTIONS[name]) for name in (*RUN_KEYS, "device")},
+)
+
+
+class Ablation(_Options):
+    """Overrides of a scale's settings. Runs `constant` with the scale's grid unless it says otherwise."""
+
+    seconds_per_evaluation: float | None = Field(
+        None,
+        gt=0,
+        description="of one particle and image, for requests to a scheduler; null: a cautious guess",
+    )
+
+
+class Scale(Ablation):
+    """One size of the study. Every key has a default."""
+
+    source: Literal["bundled", "full"] = Field(
+        "bundled", description="images: the package's subset, or everything (downloaded or from mirror_dir)"
+    )
+    train_images: int | None = Field(None, ge=1, description="use only so many training images; null: all")
+    test_images: int | None = Field(None, ge=1, description="use only so many test images; null: all")
+    ablations: dict[Annotated[str, Field(pattern=NAME)], Ablation] = Field(
+        {}, description="named overrides, each run by `snakemake ablations`"
+    )
+
+
+class Config(Scale):
+    """The whole file. Keys of a scale may also stand at the top level, and overrule the scale's."""
+
+    scale: str = Field(description="which of `scales` to build")
+    scales: dict[Annotated[str, Field(pattern=NAME)], Scale] = Field(min_length=1, description="named sizes")
+    # Braces would be wildcards to Snakemake.
+    output_dir: str = Field("results", pattern="^[^{}]+$", description="results go to <output_dir>/<scale>")
+    compilation_cache: str = Field(
+        ".cache/compiled", min_length=1, description="compiled programs, shared by all runs"
+    )
+    checkpoint_every: _field(OPTIONS["checkpoint_every"])[0] = _field(OPTIONS["checkpoint_every"])[1]
+    compare: str | None = Field(
+        None,
+        min_length=1,
+        description="summary.csv to compare with the published table; null: the reference's",
+    )
+    mirror_dir: str | None = Field(
+        None, min_length=1, description="offline source of the full data: <mirror_dir>/<dataset>/*.gz"
+    )
+    download_cache: str | None = Field(None, min_length=1, description="where TFDS caches its downloads")
+
+
+def read_config(config: dict[str, Any]) -> Config:
+    """Check the config; what breaks a rule is one line."""
+    try:
+        return Config.model_validate(config)
+    except ValidationError as error:
+        raise ConfigError(" ".join(describe(error).split())) from None
+
+
+def describe(error: ValidationError) -> str:
+    """One line for the first thing that is wrong: which key, which value, what is allowed."""
+    first = error.errors()[0]
+    *parents, last = first["loc"] or ("config",)
+    key, where = "/".join(map(str, (*parents, last))), "/".join(map(str, parents))
+    if first["type"] == "extra_forbidden":
+        model = Ablation if "ablations" in parents else Scale if parents else Config
+        place, known = f" in {where}" if where else "", ", ".join(model.model_fields)
+        return f"key {last!r}{place} is unknown (value {first['input']!r}): choose from {known}"
+    if first["type"] == "missing":
+        return f"{where or 'config'} lacks the key {last!r}: add it"
+    message = re.sub(r"^(Input|List|String|Dictionary|Keys?) should", "must", first["msg"])
+    if first["type"] == "value_error":
+        message = str(first["ctx"]["error"])
+        if last in OPTIONS:  # the package's own message names the key and the value
+            return f"{where}: {message}" if where else message
+    return f"{key} is {first['input']!r}, but {message}"

@@ -1,0 +1,42 @@
+"""How the workflow's scripts start, and which files they are made of."""
+
+import re
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+WORKFLOW = Path("workflow")
+
+
+def run_script(main: Callable[[Any], None], namespace: dict[str, Any]) -> None:
+    """Call `main` with the job if Snakemake runs the script, and do nothing if a test imports it.
+
+    Snakemake puts `snakemake` into the script's globals. A failure is written into the rule's log and to
+    the terminal.
+    """
+    if "snakemake" not in namespace:
+        return
+    job = namespace["snakemake"]
+    log = Path(job.log[0])
+    log.write_text("")
+    try:
+        main(job)
+    except BaseException:
+        log.write_text(traceback.format_exc())
+        raise
+
+
+def sources(script: str) -> list[str]:
+    """A script of the workflow and all modules of the workflow that it imports, directly or not."""
+    found: list[Path] = []
+    pending = [WORKFLOW / "scripts" / script]
+    while pending:
+        file = pending.pop()
+        if file in found:
+            continue
+        found.append(file)
+        for package, name in re.findall(r"^from (lib\.)?(\w+) import", file.read_text(), re.MULTILINE):
+            module = WORKFLOW / ("lib" if package else "scripts") / f"{name}.py"
+            pending += [module] * module.exists()
+    return sorted(map(str, found))

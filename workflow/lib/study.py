@@ -1,0 +1,145 @@
+"""A study: the runs that the config asks for, and what each rule needs to know of them.
+
+Rules receive exactly the settings they use, as params. Snakemake compares these with the ones a file was
+built with, so a changed setting rebuilds what depends on it and nothing else.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from lib.config import NETWORKS, RUN_KEYS, SAMPLER_KEYS, ConfigError, Scale, read_config
+from smcda.config import KERNELS, MODELS, RunConfig, SamplerConfig
+from smcda.errors import BadInput
+
+IMAGES = {"full": (60_000, 10_000), "bundled": (2_000, 1_000)}
+"""Training and test images of a source."""
+
+GRID = ("datasets", "schemes", "kernels", "seeds")
+
+REFINING = {"constant_to_refine", "linear", "automated"}
+SMOOTH = {"smooth_data_annealing"}
+KNOWN_SCHEMES = REFINING | SMOOTH | {"constant", "full_batch"}
+READ_BY = {"refine_from": REFINING, "delta_entropy": SMOOTH, "beta_restart": SMOOTH}
+"""Which of the known schemes read an option. Any other scheme is given every option."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A grid of runs: one scale of the config, or one of its ablations, complete and checked."""
+
+    scale: str
+    folder: str
+    settings: dict[str, Any]
+    ablation: str = ""
+
+    @property
+    def path(self) -> str:
+        """Where its runs lie below the scale's folder."""
+        return f"ablations/{self.ablation}" if self.ablation else "runs"
+
+    def ablations(self) -> list["Study"]:
+        """Every ablation of this scale as a study of its own."""
+        own = self.settings | {"schemes": ["constant"], "ablations": {}}
+        return [
+            replace(self, settings=own | changes, ablation=name)
+            for name, changes in self.settings["ablations"].items()
+        ]
+
+    def at(self, path: str) -> "Study":
+        """Find the study, this one or an ablation, whose runs lie at a path."""
+        return next(study for study in (self, *self.ablations()) if study.path == path)
+
+    def runs(self, of_scheme: str | None = None) -> list[dict[str, Any]]:
+        """Every dataset x scheme x kernel x seed, in the order of the config; or those of one scheme."""
+        runs = product(*(self.settings[name] for name in GRID))
+        return [
+            dict(zip(("dataset", "scheme", "kernel", "seed"), run, strict=True))
+            for run in runs
+            if of_scheme in (None, run[1])
+        ]
+
+    def n_images(self) -> tuple[int, int]:
+        """Number of training and test images."""
+        n_train, n_test = IMAGES[self.settings["source"]]
+        return self.settings["train_images"] or n_train, self.settings["test_images"] or n_test
+
+    def settings_read_by(self, dataset: str, scheme: str, kernel: str) -> dict[str, Any]:
+        """The options that such a run reads and that have a value."""
+        unread = {name for name, readers in READ_BY.items() if scheme in KNOWN_SCHEMES - readers}
+        if KERNELS.load()[kernel].steps_are_fixed:
+            unread.add("leapfrog_steps")
+        if not hasattr(MODELS.load()[NETWORKS[dataset]], "batch_norm"):
+            unread.add("batch_norm")
+        given = {name: self.settings[name] for name in RUN_KEYS if name not in unread}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def run_config(self, dataset: str, scheme: str, kernel: str, **more: Any) -> RunConfig:
+        """The package's config of such a run; `more` are its seed and paths."""
+        read = self.settings_read_by(dataset, scheme, kernel)
+        sampler = {name: read.pop(name) for name in SAMPLER_KEYS if name in read}
+        return RunConfig(
+            network=NETWORKS[dataset],
+            sampler=SamplerConfig(scheme=scheme, kernel=kernel, **sampler),
+            **{"data": Path("data"), "out": Path("out")} | read | more,
+        )
+
+    def run_options(self, dataset: str, scheme: str, kernel: str) -> str:
+        """The same as options of `smcda run`."""
+        words = []
+        for name, value in self.settings_read_by(dataset, scheme, kernel).items():
+            if value is not False:
+                words += [f"--{name.replace('_', '-')}"] + [str(value)] * (value is not True)
+        return " ".join(words)
+
+    def data_options(self, mirror: str | None, cache: str | None) -> str:
+        """Options of `smcda data`: where the images come from and how many are used."""
+        full = self.settings["source"] == "full"
+        given = {
+            "mirror": mirror if full else None,
+            "cache": cache if full and not mirror else None,
+            "train": self.settings["train_images"],
+            "test": self.settings["test_images"],
+        }
+        words = [f"--{name} {quote(str(value))}" for name, value in given.items() if value is not None]
+        return " ".join([*words, *["--bundled"] * (not full)])
+
+    def check(self) -> None:
+        """Refuse what breaks a rule that involves several settings, or asks for more data than there are."""
+        source = self.settings["source"]
+        for name, most in zip(("train_images", "test_images"), IMAGES[source], strict=True):
+            if (self.settings[name] or 0) > most:
+                raise BadInput(
+                    f"{name} is {self.settings[name]}, but source {source} has {most}: choose at most {most}"
+                )
+        for dataset, scheme, kernel in product(*(self.settings[name] for name in GRID[:-1])):
+            self.run_config(dataset, scheme, kernel).sampler.check_data(self.n_images()[0])
+
+
+def resolve(config: dict[str, Any]) -> Study:
+    """Check the config, choose its scale and let top-level keys overrule it.
+
+    Defaults of the keys that belong to no scale are written into `config`, where rules look them up.
+    """
+    model = read_config(config)
+    if model.scale not in model.scales:
+        raise ConfigError(f"scale is {model.scale!r}, but must be one of {', '.join(model.scales)}")
+    everything = model.model_dump(exclude={"ablations", "scales"})
+    config.update({name: everything[name] for name in everything.keys() - Scale.model_fields.keys()})
+    chosen = model.scales[model.scale].model_dump(exclude_unset=True)
+    overrides = {
+        name: value
+        for name, value in model.model_dump(exclude_unset=True).items()
+        if name in Scale.model_fields
+    }
+    settings = Scale().model_dump() | chosen | overrides
+    study = Study(model.scale, f"{model.output_dir}/{model.scale}", settings)
+    for each in (study, *study.ablations()):
+        try:
+            each.check()
+        except BadInput as error:
+            where = f"{each.path}: " if each.ablation else ""
+            raise ConfigError(f"{where}{error}") from None
+    return study
