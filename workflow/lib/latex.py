@@ -6,8 +6,6 @@ from typing import Any
 import jinja2
 
 from lib.labels import escape, label
-from lib.tables import Record, as_csv
-from smcda._io import write_text
 
 NOT_THERE = "n/a"
 
@@ -36,12 +34,6 @@ def setting(value: Any) -> str:
 def macros(numbers: dict[str, str]) -> str:
     r"""Define what ``\val{key}`` prints, one line per key."""
     return "".join(f"\\smcdadef{{{key}}}{{{text}}}\n" for key, text in numbers.items())
-
-
-def write_table(records: list[Record], template: Path, output: Any, **context: Any) -> None:
-    """Write a table's records as LaTeX (`output.tex`) and as CSV (`output.csv`)."""
-    write_text(Path(output.csv), as_csv(records))
-    write_text(Path(output.tex), render(template, records=records, **context))
 
 
 def render(template: Path, **context: Any) -> str:

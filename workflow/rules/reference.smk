@@ -1,124 +1,126 @@
-"""What was measured at full data and is kept with the project (paper/measured), without sampling anything.
+"""The reference data (paper/reference): runs at full data, kept with the project. Nothing here samples.
 
-`snakemake measured` draws and sets it; the paper shows it. `snakemake verify` holds it, or the summary that
-the config names, against the published table.
+`snakemake reference` builds their summary, tables and figures, which the paper shows. `snakemake compare` compares
+them, or the summary that the config names, with the published table.
 """
 
-from cells import read_cells
+from lib.tables import axis, read_cells
 
-MEASURED = PAPER / "measured"
-PUBLISHED = WORKFLOW / "resources" / "published_table.csv"
-PUBLISHED_CELLS = list(read_cells(PUBLISHED))
-# Nothing has to be there: without it the paper leaves the section out.
-HAS_MEASURED = (MEASURED / "summary.csv").exists()
-HAS_DECISIONS = (MEASURED / "decisions.csv").exists()
-MEASURED_INPUTS = {}
-if HAS_MEASURED:
-    MEASURED_INPUTS = {
-        "measured_runs": MEASURED / "runs.csv",
-        "measured_summary": MEASURED / "summary.csv",
-    }
-    OPTIONAL = {
-        "traces": MEASURED / "traces.csv",
-        "decisions": MEASURED / "decisions.csv",
-        "curvature": MEASURED / "curvature.csv",
-        "fan_in_prior": MEASURED / "fan_in_prior" / "summary.csv",
-        "fan_in_curvature": MEASURED / "fan_in_prior" / "curvature.csv",
-    }
-    MEASURED_INPUTS |= {name: file for name, file in OPTIONAL.items() if file.exists()}
+REFERENCE = {
+    name: PAPER / "reference" / f"{name}.csv"
+    for name in ("runs", "traces", "curvature")
+}
+PUBLISHED_CELLS = read_cells(PUBLISHED)
+REFERENCE_TABLES = [
+    "versus_published",
+    "speedups",
+    "comparison",
+    "ablations",
+    "stability",
+]
 
 
-use rule table as measured_table with:
+rule reference_study:
     input:
-        summary=MEASURED / "summary.csv",
+        runs=REFERENCE["runs"],
+        traces=REFERENCE["traces"],
+        published=PUBLISHED,
+        source=sources("select_reference.py"),
+    output:
+        runs=out("reference/runs.csv"),
+        traces=out("reference/traces.csv"),
+        summary=out("reference/summary.csv"),
+    log:
+        out("logs/reference/study.log"),
+    localrule: True
+    message:
+        "Summarising the reference data"
+    script:
+        "../scripts/select_reference.py"
+
+
+use rule table as reference_table with:
+    input:
+        **REFERENCE,
+        ablations=PAPER / "reference" / "ablations.csv",
+        summary=rules.reference_study.output.summary,
+        summarised_runs=rules.reference_study.output.runs,
         published=PUBLISHED,
         template=rules.table.input.template,
+        source=rules.table.input.source,
     output:
-        tex=out("measured/tables/measured_{table}.tex"),
-        csv=out("measured/tables/measured_{table}.csv"),
+        tex=out("reference/tables/reference_{table}.tex"),
+        csv=out("reference/tables/reference_{table}.csv"),
     log:
-        out("logs/measured/tables/measured_{table}.log"),
+        out("logs/reference/tables/{table}.log"),
+    wildcard_constraints:
+        table="|".join(REFERENCE_TABLES),
     params:
-        table=lambda wildcards: wildcards.table,
-        scale="measured",
-        schemes=list(dict.fromkeys(scheme for _, scheme, _ in PUBLISHED_CELLS)),
-        datasets=list(dict.fromkeys(dataset for dataset, _, _ in PUBLISHED_CELLS)),
-        kernels=list(dict.fromkeys(kernel for _, _, kernel in PUBLISHED_CELLS)),
-        source=script_hash("tables.py", "cells.py"),
+        table="{table}",
+        schemes=axis(PUBLISHED_CELLS, 1),
+        datasets=axis(PUBLISHED_CELLS, 0),
+        kernels=axis(PUBLISHED_CELLS, 2),
     message:
-        "Setting measured table {wildcards.table}"
+        "Making reference table {wildcards.table}"
 
 
-rule measured_decisions:
+use rule cost as reference_cost with:
     input:
-        decisions=MEASURED / "decisions.csv",
-        published=PUBLISHED,
-        template=PAPER / "templates" / "decisions.tex.j2",
+        summary=rules.reference_study.output.summary,
+        source=rules.cost.input.source,
     output:
-        tex=out("measured/tables/measured_decisions.tex"),
+        pdf=out("reference/figures/reference_cost.pdf"),
+        png=out("reference/figures/reference_cost.png"),
     log:
-        out("logs/measured/tables/measured_decisions.log"),
+        out("logs/reference/cost.log"),
+    benchmark:
+        out("benchmarks/reference/cost.tsv")
     params:
-        source=script_hash("decisions.py", "cells.py"),
+        runs=[],
     message:
-        "Setting the table of decisions"
-    script:
-        "../scripts/decisions.py"
+        "Drawing the reference data's cost"
 
 
-use rule cost as measured_cost with:
+use rule learning_curves as reference_learning_curves with:
     input:
-        summary=MEASURED / "summary.csv",
+        table=rules.reference_study.output.traces,
+        source=rules.learning_curves.input.source,
     output:
-        pdf=out("measured/figures/measured_cost.pdf"),
-        png=out("measured/figures/measured_cost.png"),
+        pdf=out("reference/figures/reference_learning_curves.pdf"),
+        png=out("reference/figures/reference_learning_curves.png"),
     log:
-        out("logs/measured/cost.log"),
+        out("logs/reference/learning_curves.log"),
     benchmark:
-        out("benchmarks/measured/cost.tsv")
+        out("benchmarks/reference/learning_curves.tsv")
+    params:
+        runs=[],
     message:
-        "Drawing measured cost"
+        "Drawing the reference data's learning curves"
 
 
-use rule learning_curves as measured_learning_curves with:
+rule reference:
     input:
-        table=MEASURED / "traces.csv",
-    output:
-        pdf=out("measured/figures/measured_learning_curves.pdf"),
-        png=out("measured/figures/measured_learning_curves.png"),
-    log:
-        out("logs/measured/learning_curves.log"),
-    benchmark:
-        out("benchmarks/measured/learning_curves.tsv")
-    message:
-        "Drawing measured learning curves"
+        tables=expand(rules.reference_table.output.tex, table=REFERENCE_TABLES),
+        figures=[
+            rules.reference_cost.output.pdf,
+            rules.reference_learning_curves.output.pdf,
+        ],
+        summary=rules.reference_study.output,
 
 
-MEASURED_TABLES = expand(rules.measured_table.output.tex, table=TABLES) * HAS_MEASURED
-MEASURED_TABLES += rules.measured_decisions.output * HAS_DECISIONS
-MEASURED_FIGURES = [
-    rules.measured_cost.output.pdf,
-    rules.measured_learning_curves.output.pdf,
-] * HAS_MEASURED
-
-
-rule measured:
+rule compare:
     input:
-        MEASURED_TABLES,
-        MEASURED_FIGURES,
-
-
-rule verify:
-    input:
-        summary=config["verify"],
+        summary=config["compare"] or rules.reference_study.output.summary,
         published=PUBLISHED,
+        source=sources("compare_published.py"),
     log:
-        out("logs/verify.log"),
+        out("logs/compare.log"),
+    localrule: True
     params:
         # No output: Snakemake would remove the report of a study that fails.
-        report=out("verify.csv"),
+        report=out("compare.csv"),
     message:
-        "Holding {input.summary} against the published table"
+        "Comparing {input.summary} with the published table"
     shell:
-        "python workflow/scripts/verify.py {input.summary} --published {input.published}"
-        " --csv {params.report} | tee {log}"
+        "python workflow/scripts/compare_published.py {input.summary:q} --published {input.published:q}"
+        " --csv {params.report:q} 2> {log:q}"

@@ -9,12 +9,14 @@ recorded in its metrics.json.
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from summarise import finished_runs, read_run
 
 from smcda._io import write_text
 
@@ -23,29 +25,26 @@ RUN = ["dataset", "scheme", "kernel", "seed", "ablation", "prior_scale", "batch_
 """What identifies a run."""
 
 ORDER = ["ablation", "prior_scale", "dataset", "scheme", "kernel", "batch_norm", "particles", "seed"]
-VERSIONS = ("smcda", "jax", "flax")
-PROVENANCE = ("machine", "python", "commit", "versions", "settings")
+OPTIONAL = ("log_evidence", "ablation")
 
 
 class NotArchivable(ValueError):
     """A result lacks something that its row needs."""
 
 
-def run_row(metrics_file: Path, study: Path, columns: list[str]) -> dict[str, str]:
+def run_row(run: dict[str, Any], file: Path, columns: list[str]) -> dict[str, str]:
     """One row of runs.csv from a run's metrics.json."""
-    metrics = json.loads(metrics_file.read_text())
-    missing = [name for name in PROVENANCE if not metrics.get(name)]
+    row = {name: as_text(value) for name, value in read_run(run, file).items()}
+    row["prior_scale"] = row["prior_scale"] or "fan_in"
+    check_complete(file, [name for name in columns if not row.get(name)])
+    return {name: row[name] for name in columns}
+
+
+def check_complete(file: Path, missing: list[str]) -> None:
+    """Refuse a result that does not record something."""
+    missing = [name for name in missing if name not in OPTIONAL]
     if missing:
-        raise NotArchivable(f"{metrics_file} does not record its {', '.join(missing)}: run it again")
-    folder = metrics_file.relative_to(study).parts
-    versions = {f"{name}_version": metrics["versions"][name] for name in VERSIONS}
-    row = metrics["settings"] | metrics | versions
-    row |= {"ablation": folder[1] if folder[0] == "ablations" else ""}
-    row |= {"prior_scale": "fan_in" if row.get("prior_scale") is None else row["prior_scale"]}
-    unknown = [name for name in columns if name not in row]
-    if unknown:
-        raise NotArchivable(f"{metrics_file} does not record its {', '.join(unknown)}: run it again")
-    return {name: as_text(row[name]) for name in columns}
+        raise NotArchivable(f"{file} does not record its {', '.join(missing)}: make it again")
 
 
 def trace_rows(metrics_file: Path, run: dict[str, str], columns: list[str]) -> pd.DataFrame:
@@ -58,10 +57,8 @@ def trace_rows(metrics_file: Path, run: dict[str, str], columns: list[str]) -> p
 def curvature_rows(file: Path, columns: list[str]) -> pd.DataFrame:
     """What was found along one run; such a file has the columns of curvature.csv."""
     table = read(file)
-    missing = [name for name in columns if name not in table and name != "ablation"]
-    if missing:
-        raise NotArchivable(f"{file} does not record its {', '.join(missing)}: make it again")
-    return table.assign(ablation=table.get("ablation", ""))[columns]
+    check_complete(file, [name for name in columns if name not in table])
+    return table.assign(ablation="")[columns]
 
 
 def as_text(value: Any) -> str:
@@ -89,14 +86,13 @@ def archive(study: Path, into: Path) -> dict[str, pd.DataFrame]:
     """Put the tables together; nothing is written yet."""
     tables = {name: read(into / f"{name}.csv") for name in ("runs", "traces", "curvature")}
     columns = {name: list(table.columns) for name, table in tables.items()}
-    patterns = ("runs/*/*/*/seed-*/metrics.json", "ablations/*/*/*/*/seed-*/metrics.json")
-    files = [file for pattern in patterns for file in sorted(study.glob(pattern))]
+    runs, files = finished_runs(study)
     followed = sorted(study.glob("curvature/*/*/seed-*.csv"))
     if not files and not followed:
         raise NotArchivable(f"{study} has no finished run: give the folder of a study, such as results/cpu")
     if files:
-        rows = [run_row(file, study, columns["runs"]) for file in files]
-        traces = [trace_rows(*pair, columns["traces"]) for pair in zip(files, rows, strict=True)]
+        rows = [run_row(run, file, columns["runs"]) for run, file in zip(runs, files, strict=True)]
+        traces = [trace_rows(file, row, columns["traces"]) for file, row in zip(files, rows, strict=True)]
         tables["runs"] = merged(tables["runs"], pd.DataFrame(rows))
         tables["traces"] = merged(tables["traces"], pd.concat(traces))
     if followed:

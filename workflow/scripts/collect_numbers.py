@@ -14,7 +14,7 @@ import yaml
 from compare_published import LEAST, PASS, check_cell
 from lib.labels import SCORES, escape
 from lib.latex import grouped, inline_math, macros, setting
-from lib.reference import PRIOR_SCALE, PRIORS, mean_scores, read_reference, select_ablations, select_study
+from lib.reference import PRIOR_SCALE, PRIORS, mean_scores, read_reference, select_study
 from lib.script import run_script
 from lib.tables import Cells, axis, number, printed, published_speedup, read_cells
 
@@ -95,7 +95,6 @@ def reference_numbers(runs: pd.DataFrame, published: Cells) -> Numbers:
     main = studies[PRIOR_SCALE]
     numbers = {
         "settings/n_runs": grouped(len(main)),
-        "settings/n_ablation_runs": grouped(len(select_ablations(runs))),
         "settings/n_all_runs": grouped(len(runs)),
     }
     for name in ("particles", "seed", "n_train", "machine"):
@@ -103,11 +102,12 @@ def reference_numbers(runs: pd.DataFrame, published: Cells) -> Numbers:
         numbers[f"settings/{name}"] = ", ".join(
             escape(v) if name == "machine" else grouped(v) for v in values
         )
+    numbers["prior_scale"] = PRIOR_SCALE
     both = [key for key in published if all(key in cells[prior] for prior in PRIORS)]
-    numbers["within/scores"] = str(len(both) * len(SCORES))
-    for prior in PRIORS:
-        passed = [check_cell(cells[prior], published, key, m).outcome == PASS for key in both for m in SCORES]
-        numbers[f"within/{prior}"] = str(sum(passed))
+    for name, prior, keys in (("main", PRIOR_SCALE, cells[PRIOR_SCALE]), *((p, p, both) for p in PRIORS)):
+        checks = [check_cell(cells[prior], published, key, score) for key in keys for score in SCORES]
+        numbers[f"within/{name}"] = str(sum(check.outcome == PASS for check in checks))
+        numbers[f"within/{name}/of"] = str(len(checks))
     numbers |= cell_numbers(cells[PRIOR_SCALE], SCORES)
     numbers |= {f"fan_in/{key}": text for key, text in cell_numbers(cells["fan_in"], SCORES).items()}
     limit = float((4 / (main["step_size"] ** 2 * main["n_train"])).iloc[0])
