@@ -5,7 +5,6 @@ reference page read them back by `options`.
 """
 
 import dataclasses
-import types
 from collections.abc import Mapping
 from dataclasses import MISSING
 from importlib import import_module
@@ -66,8 +65,13 @@ class Option(NamedTuple):
     @property
     def kind(self) -> Any:
         """The type of a value that is not None, nor one of the words that may stand for a number."""
-        kinds = get_args(self.type) if isinstance(self.type, types.UnionType) else (self.type,)
+        kinds = get_args(self.type) or (self.type,)
         return next(kind for kind in kinds if isinstance(kind, type) and kind is not type(None))
+
+    @property
+    def words(self) -> list[str]:
+        """Words that may stand for a number."""
+        return [word for part in get_args(self.type) for word in get_args(part)]
 
     def describe(self) -> str:
         """Description, choices and default in one line."""
@@ -104,11 +108,10 @@ def check(config: Any) -> None:
 def checked(option: Option, value: Any) -> Any:
     """The value of an option if it keeps the rule; raises `BadInput` otherwise."""
     name, rule, kind = option.name, option.rule, option.kind
-    words = [word for part in get_args(option.type) for word in get_args(part)]
-    if value in words or (value is None and option.default is None):
+    if value in option.words or (value is None and option.default is None):
         return value
     if kind in (int, float):
-        return _number(name, rule, kind, value, words)
+        return _number(name, rule, kind, value, option.words)
     names = rule.names()
     if names is not None and value not in names:
         raise BadInput(f"{name} {value!r} is unknown: choose one of {', '.join(names)}")

@@ -1,21 +1,128 @@
-"""The command: `smcda data` prepares a dataset, `smcda run` samples, `smcda bench` measures."""
+"""The command: `smcda data` prepares a dataset, `smcda run` samples, `smcda bench` measures.
+
+The options of `run` are generated from ``config.py``.
+"""
 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
 
+from smcda import __version__
+from smcda._options import Option, options
+from smcda.config import ProcessConfig, RunConfig, SamplerConfig
 from smcda.errors import BadInput, SmcdaError, notice, of_the_system
-from smcda.options import make_parser
-from smcda.parallel.gpu_lock import gpus_for
-from smcda.run.signals import StopSignals
+
+EPILOG = """\
+exit codes: 0 done, 1 failed, 2 bad input, 3 diverged (no particle has a finite log-density),
+            75 stopped by SIGTERM, SIGINT or SIGUSR1 (the same command resumes)
+
+example, with the images that come with the package:
+  smcda data mnist --bundled --out mnist.npz
+  smcda run --data mnist.npz --network lenet5 --scheme linear --kernel hmc --seed 0 --out run \\
+            --particles 10 --iterations 50 --step-size 0.01 --batch-size 100
+"""
+
+
+METAVARS = {int: "N", float: "X", str: "NAME", Path: "PATH"}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports a mistake in one line, and adds its options only when it is used.
+
+    So `smcda data` does not wait for JAX, which knows the choices that the help of `smcda run` lists.
+    """
+
+    add_options: Callable[["_Parser"], None] | None = None
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if self.add_options is not None:
+            self.add_options, add_options = None, self.add_options
+            add_options(self)
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BadInput.exit_code, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Build the parser; what it returns holds in `call` the command that was chosen."""
+    parser = _Parser(
+        prog="smcda",
+        description="Sequential Monte Carlo over neural-network weights, with data annealing.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"smcda {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="{data,run,bench}")
+    for name, (call, add, summary, description) in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=description)
+        command.set_defaults(call=call)
+        command.add_options = add
+    return parser
+
+
+def add_option(group: argparse._ActionsContainer, option: Option) -> None:
+    """Add one option of a config as ``--its-name``."""
+    name = f"--{option.name.replace('_', '-')}"
+    # argparse takes % in a help text for a placeholder.
+    described = option.describe().replace("%", "%%")
+    if option.kind is bool:
+        group.add_argument(name, action="store_true", help=described)
+        return
+
+    def parse(text: str) -> Any:
+        return text if text in option.words else option.kind(text)
+
+    parse.__name__ = option.kind.__name__  # argparse names it in "invalid int value"
+    group.add_argument(
+        name,
+        type=parse,
+        required=option.required,
+        default=None if option.required else option.default,
+        metavar=option.rule.symbol or METAVARS[option.kind],
+        help=described,
+    )
+
+
+def _add_data(parser: _Parser) -> None:
+    parser.add_argument("dataset", help="mnist or fashion_mnist")
+    parser.add_argument("--out", type=Path, required=True, metavar="F.npz", help="the file to write")
+    parser.add_argument(
+        "--bundled", action="store_true", help="the small subset inside the package (offline)"
+    )
+    parser.add_argument(
+        "--mirror", type=Path, metavar="DIR", help="take the four IDX files from DIR/<dataset>/ (offline)"
+    )
+    parser.add_argument("--cache", type=Path, metavar="DIR", help="folder of TFDS's downloads")
+    parser.add_argument("--train", type=int, metavar="N", help="use only the first N training images")
+    parser.add_argument("--test", type=int, metavar="N", help="use only the first N test images")
+
+
+def _add_run(parser: _Parser) -> None:
+    groups = (("run", RunConfig), ("sampler", SamplerConfig), ("process", ProcessConfig))
+    for title, config in groups:
+        group = parser.add_argument_group(title)
+        for option in options(config):
+            add_option(group, option)
+
+
+def _add_bench(parser: _Parser) -> None:
+    parser.add_argument("measures", nargs="*", help="which to take (default: all)")
+    parser.add_argument("--json", type=Path, metavar="F", help="also write the figures to a file")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works")
+    add_option(
+        parser, next(option for option in options(ProcessConfig) if option.name == "compilation_cache")
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and turn the user's mistakes into one line and an exit code."""
-    options = make_parser(data=_data, run=_run, bench=_bench).parse_args(arguments)
     try:
-        return options.call(options)
+        given = make_parser().parse_args(arguments)
+        return given.call(given)
     except SmcdaError as error:
         notice(str(error))
         return error.exit_code
@@ -27,90 +134,97 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _data(options: argparse.Namespace) -> int:
+def _data(given: argparse.Namespace) -> int:
     from smcda.data.mnist import prepare
 
     prepare(
-        options.dataset,
-        options.out,
-        mirror=options.mirror,
-        cache=options.cache,
-        bundled=options.bundled,
-        n_train=options.train,
-        n_test=options.test,
+        given.dataset,
+        given.out,
+        mirror=given.mirror,
+        cache=given.cache,
+        bundled=given.bundled,
+        n_train=given.train,
+        n_test=given.test,
     )
     return 0
 
 
-def _run(options: argparse.Namespace) -> int:
-    # Leased before JAX looks at the devices, and held until the run is over.
-    with gpus_for(options.device, options.devices or 1):
-        return _sample(options)
+def _run(given: argparse.Namespace) -> int:
+    from smcda.parallel.gpu_lock import gpus_for
 
-
-def _sample(options: argparse.Namespace) -> int:
-    if options.threads is not None:
-        if options.threads < 1:
-            raise BadInput(f"threads is {options.threads}, but must be at least 1: leave it out to use all")
+    process = ProcessConfig(**_values(given, ProcessConfig))
+    config = RunConfig(sampler=SamplerConfig(**_values(given, SamplerConfig)), **_values(given, RunConfig))
+    if process.threads is not None:
         # Read by XLA when its CPU device is first used, which nothing has done yet.
-        os.environ["NPROC"] = str(options.threads)
-    # From here on a signal to stop is noted, and heeded at the next moment that loses nothing.
-    with StopSignals(exits=True) as stop:
-        # Imported here so that `smcda data` and `--help` do not wait for them.
-        import jax
-
-        from smcda.request import RunRequest
-        from smcda.run.progress import choose_view
-        from smcda.run.runner import execute
-        from smcda.settings import Settings
-
-        _choose_device(options.device)
-        jax.config.update("jax_compilation_cache_dir", str(options.compilation_cache))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        _check_device(options.device)
-        chosen = {name: getattr(options, name) for name in Settings.__dataclass_fields__}
-        names = set(RunRequest.__dataclass_fields__) - {"settings"}
-        given = {name: getattr(options, name) for name in names}
-        request = RunRequest(settings=Settings(**chosen), **given)
-        results = execute(request, choose_view(options.quiet), stop)
-    if not options.quiet:
-        print(
-            f"test accuracy {results['test_accuracy']:.2f} %, test log-likelihood "
-            f"{results['test_log_likelihood']:.4f}, {results['runtime_s']:.1f} s of sampling: {options.out}"
-        )
-    return 0
+        os.environ["NPROC"] = str(process.threads)
+    # Reserved before JAX looks at the devices, and held until the run is over.
+    with gpus_for(process.device, config.sampler.devices or 1):
+        return _sample(config, process)
 
 
-def _bench(options: argparse.Namespace) -> int:
+def _sample(config: RunConfig, process: ProcessConfig) -> int:
     import jax
 
-    from smcda.bench import bench
+    from smcda.run.progress import choose_view
+    from smcda.run.runner import execute
+    from smcda.run.signals import StopSignals
 
-    jax.config.update("jax_compilation_cache_dir", str(options.compilation_cache))
-    bench(options.measures, options.quick, options.json)
-    return 0
-
-
-def _choose_device(name: str) -> None:
-    """Make JAX use the device that was asked for, once it looks for one."""
-    import jax
-
-    from smcda.settings import one_of
-
-    one_of("device", name, ("auto", "cpu", "gpu"))
-    if name == "cpu":
+    if process.device == "cpu":
         jax.config.update("jax_platforms", "cpu")
-
-
-def _check_device(name: str) -> None:
-    """Say it if the device that was asked for is not there."""
-    import jax
-
-    if name == "gpu" and jax.default_backend() != "gpu":
+    jax.config.update("jax_compilation_cache_dir", str(process.compilation_cache))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    if process.device == "gpu" and jax.default_backend() != "gpu":
         raise BadInput(
             "device gpu is not there: install the extra (pip install 'smcda[cuda]') on a machine with an "
             "NVIDIA GPU, or choose --device cpu"
         )
+    with StopSignals(exits=True) as stop:
+        results = execute(config, choose_view(process.quiet), stop)
+    if not process.quiet:
+        print(
+            f"test accuracy {results['test_accuracy']:.2f} %, test log-likelihood "
+            f"{results['test_log_likelihood']:.4f}, {results['runtime_s']:.1f} s of sampling: {config.out}"
+        )
+    return 0
+
+
+def _bench(given: argparse.Namespace) -> int:
+    import jax
+
+    from smcda.bench import bench
+
+    jax.config.update("jax_compilation_cache_dir", str(given.compilation_cache))
+    bench(given.measures, given.quick, given.json)
+    return 0
+
+
+def _values(given: argparse.Namespace, config: type) -> dict[str, Any]:
+    """The values of a config's options."""
+    return {option.name: getattr(given, option.name) for option in options(config)}
+
+
+COMMANDS = {
+    "data": (
+        _data,
+        _add_data,
+        "prepare a dataset as one verified file",
+        "Write one verified .npz file of a dataset: train_x train_y test_x test_y, uint8.",
+    ),
+    "run": (
+        _run,
+        _add_run,
+        "sample the posterior of a network's weights",
+        "Sample the posterior of a network's weights and write metrics.json and trace.csv into a folder. "
+        "Defaults are the published values where there are any.",
+    ),
+    "bench": (
+        _bench,
+        _add_bench,
+        "measure how fast this machine samples",
+        "Measure ratios, interleaved in one process: ours against a plain implementation, against the "
+        "machine's matrix product, against BlackJAX where it is installed. Takes about 20 minutes.",
+    ),
+}
 
 
 if __name__ == "__main__":

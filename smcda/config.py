@@ -17,6 +17,7 @@ from smcda.errors import BadInput
 
 FAN_IN: Literal["fan_in"] = "fan_in"
 PriorScale = float | Literal["fan_in"]
+DEFAULT_PRIOR_SCALE = 0.1
 MAX_SEED = 2**32 - 1  # JAX would truncate a larger one
 
 SCHEDULES = Table("smcda.smc.schedules:SCHEDULES")
@@ -148,7 +149,7 @@ class RunConfig:
     sampler: SamplerConfig = dataclasses.field(default_factory=SamplerConfig)
     batch_norm: bool = option(False, "batch normalisation in fashion_cnn")
     prior_scale: PriorScale = option(
-        0.1,
+        DEFAULT_PRIOR_SCALE,
         f"prior standard deviation of every weight, or {FAN_IN} for 1/sqrt(fan_in) per layer",
         symbol="S",
         # Squares of these, and sums of such squares, are still numbers in float32.

@@ -24,13 +24,13 @@ def measured(figures: dict) -> str:
             found = f"**{found}** (missed)"
         lines.append(f"| {demand.what} | `{demand.key}` | {found} | {demand.bounds()} |")
     lines += ["", "Beside them, on the same machine:", "", "| what | figure |", "| --- | --- |"]
-    for network, by_particles in figures["microseconds_a_particle_image"].items():
+    for network, by_particles in figures["microseconds_per_particle_image"].items():
         for particles, micro in by_particles.items():
             share = figures["matmul_share"][network][particles]
             what = f"gradient of a particle-image, {network}, J={particles}"
             lines.append(f"| {what} | {micro:.1f} us, {100 * share:.0f} % of the matrix product |")
     lines.append(f"| matrix product | {figures['matmul_gflops']:.0f} GFLOP/s |")
-    for n, micro in figures["microseconds_an_image"].items():
+    for n, micro in figures["microseconds_per_image"].items():
         lines.append(f"| full-batch LD iteration, J=10, M={int(n):,}, an image | {micro:.0f} us |")
     lines.append(f"| cold start to first iteration | {figures['cold_start_s']:.1f} s |")
     for name, phase in figures["paper_scale"].items():

@@ -1,4 +1,4 @@
-"""What one would write first: the yardstick that the package is measured against.
+"""The plain implementation that one would write first, against which the package is measured.
 
 Plain Flax networks with ``nn.Conv``, mapped over particles by `jax.vmap` with the whole batch at once, and a
 move that computes log-density and gradient anew at both of its ends, because nothing is remembered from one
@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 
-from smcda.smc.target import Target
+from smcda.models.base import Model
+from smcda.models.priors import Flattened
 
 
 class PlainLeNet5(nn.Module):
@@ -55,17 +56,22 @@ ValueAndGradient = Callable[
 
 
 def log_density(
-    network: nn.Module, target: Target, x: UInt8[Array, "image 28 28"], y: Array, n_data: int
+    network: nn.Module,
+    model: Model,
+    flat: Flattened,
+    x: UInt8[Array, "image 28 28"],
+    y: Array,
+    n_data: int,
 ) -> ValueAndGradient:
     """Scaled log-posterior of a batch and its gradient, mapped over particles."""
 
-    def one(flat: Float[Array, " parameter"]) -> Float[Array, ""]:
-        parameters = target.unravel(flat)
+    def one(particle: Float[Array, " parameter"]) -> Float[Array, ""]:
+        parameters = flat.unravel(particle)
         pixels = x[..., None].astype(jnp.float32) / 255
         log_p = jax.nn.log_softmax(jnp.asarray(network.apply({"params": parameters}, pixels)))
         likelihood = jnp.sum(jnp.take_along_axis(log_p, y[:, None].astype(jnp.int32), axis=1))
         origin = jax.tree.map(jnp.zeros_like, parameters)
-        return n_data / len(x) * likelihood + target.prior.log_ratio(parameters, origin)
+        return n_data / len(x) * likelihood + model.prior.log_ratio(parameters, origin)
 
     return jax.vmap(jax.value_and_grad(one))
 

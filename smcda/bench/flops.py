@@ -1,4 +1,4 @@
-"""What a gradient sweep has to compute: the useful arithmetic of each network, counted from its layers.
+"""What a gradient has to compute: the useful arithmetic of each network, counted from its layers.
 
 Only products that the networks are defined by count: a convolution's taps that fall on the image (those on
 the zeros around it do not), and dense weights. Forward pass and weight gradient cost one product each, the
@@ -23,7 +23,7 @@ def convolution(size: int, kernel: int, padding: int, channels_in: int, channels
 
 
 def dense(units_in: int, units_out: int) -> Layer:
-    """One product a weight."""
+    """One product per weight."""
     return Layer(units_in * units_out)
 
 

@@ -1,9 +1,9 @@
-"""What a particle-image costs, and from that what the published study would take on machines not at hand.
+"""What one particle costs per image, and from that how long the published study would take elsewhere.
 
 XLA says of a compiled program how many floating-point operations it does and how many bytes its operations
 read and write. A machine then needs at least the longer of two times: arithmetic at the speed of its matrix
 product, traffic at the speed of its memory. Here both can be checked against the clock. For GPUs the same
-reckoning, with their makers' figures and the share of the peak that is asked for on this one, is a
+calculation, with their makers' figures and the share of the peak that this machine should reach, is a
 prediction and marked as such: caches make it pessimistic, kernel launches and small layers optimistic.
 """
 
@@ -13,20 +13,20 @@ import jax
 import jax.numpy as jnp
 
 from smcda.bench.flops import gradient_flops
-from smcda.bench.timing import Sizes, Subject, by_turns, matrix_product
-from smcda.models.lenet import NETWORKS, make_model
-from smcda.settings import Settings
+from smcda.bench.timing import Case, Sizes, interleaved, matrix_product
+from smcda.config import SamplerConfig
+from smcda.models.lenet import MODELS, make_model
+from smcda.models.priors import flattened
+from smcda.smc.cost import gradient_evaluations
 from smcda.smc.kernels import KERNELS
-from smcda.smc.schedules import SCHEMES
-from smcda.smc.schedules.fixed import FIXED_SCHEMES, images_evaluated, most_of_smooth
-from smcda.smc.target import make_target
+from smcda.smc.schedules import SCHEDULES
 
 Figures = dict[str, Any]
 SHARE_OF_PEAK = 0.45
 
 
 class Machine(NamedTuple):
-    """Peak single-precision operations a second (no tensor cores), memory bytes a second, devices."""
+    """Peak single-precision operations per second (no tensor cores), memory bytes per second, devices."""
 
     flops: float
     bandwidth: float
@@ -42,22 +42,22 @@ GPUS = {
 
 
 def cost_model(sizes: Sizes) -> Figures:
-    """Operations and bytes a particle-image by XLA, its bound on this machine, the clock, and predictions."""
+    """Operations and bytes per particle and image, the bound they set, the time measured, and predictions."""
     particles, batch = sizes.particles, sizes.batch
     product, product_flops = matrix_product(2048)
     numbers = jnp.ones(2**26 if batch > 100 else 2**20, jnp.float32)
     copy = jax.jit(lambda x: x + 1).lower(numbers).compile()
     networks: Figures = {}
-    for network in NETWORKS:
-        settings = Settings("constant", "ld", particles, batch_size=batch)
-        subject = Subject(network, batch, settings, gradients="xla")
+    for network in MODELS:
+        config = SamplerConfig("constant", "ld", particles, batch_size=batch)
+        case = Case(network, batch, config, gradients="xla")
         calls = {
-            "sweep": subject.sweep(batch),
+            "gradient": case.gradient(batch),
             "product": product,
             "copy": lambda: copy(numbers),
         }
-        best = by_turns(calls, min(3, sizes.rounds))
-        flops, moved = program_cost(network, particles, subject.run.algorithm.layout.micro_batch)
+        best = interleaved(calls, min(3, sizes.rounds))
+        flops, moved = program_cost(network, particles, case.run.plan.micro_batch)
         arithmetic = flops / (product_flops / best["product"])
         traffic = moved / (2 * numbers.nbytes / best["copy"])
         networks[network] = {
@@ -65,22 +65,22 @@ def cost_model(sizes: Sizes) -> Figures:
             "xla_flops": flops,
             "xla_bytes": moved,
             "bound_us": max(arithmetic, traffic) * 1e6,
-            "xla_measured_us": best["sweep"] / (particles * batch) * 1e6,
+            "xla_measured_us": best["gradient"] / (particles * batch) * 1e6,
         }
     return {"cost_model": networks, "predicted_hours": predicted_hours(networks)}
 
 
 def program_cost(network: str, n_particles: int, n_images: int) -> tuple[float, float]:
-    """Operations and bytes of XLA's gradient program, a particle-image, by its own analysis."""
-    model = make_model(NETWORKS[network]())
-    target = make_target(model.log_likelihood, model.prior)
+    """Operations and bytes of XLA's gradient program per particle and image, by its own analysis."""
+    model = make_model(network)
+    flat = flattened(model.prior)
 
-    def value(flat: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
-        return jnp.sum(model.log_likelihood(target.unravel(flat), x, y))
+    def value(particle: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+        return jnp.sum(model.log_likelihood(flat.unravel(particle), x, y))
 
     gradient = jax.jit(jax.vmap(jax.value_and_grad(value), in_axes=(0, None, None)))
     shapes = (
-        jax.ShapeDtypeStruct((n_particles, target.n_parameters), jnp.float32),
+        jax.ShapeDtypeStruct((n_particles, flat.n_parameters), jnp.float32),
         jax.ShapeDtypeStruct((n_images, 28, 28), jnp.uint8),
         jax.ShapeDtypeStruct((n_images,), jnp.uint8),
     )
@@ -94,13 +94,11 @@ def paper_evaluations(particles: int = 100, n_data: int = 60_000) -> dict[str, i
 
     Smooth data annealing decides on the way how much data it takes; it is counted as the most it can be.
     """
-    counts = {}
-    for scheme in SCHEMES:
-        for kernel in KERNELS:
-            settings = Settings(scheme, kernel, particles)
-            schedule = FIXED_SCHEMES.get(scheme, most_of_smooth)(settings.annealing(n_data))
-            counts[f"{scheme}.{kernel}"] = particles * images_evaluated(schedule, settings.sweeps)
-    return counts
+    return {
+        f"{scheme}.{kernel}": gradient_evaluations(SamplerConfig(scheme, kernel, particles), n_data)
+        for scheme in SCHEDULES
+        for kernel in KERNELS
+    }
 
 
 def predicted_hours(networks: Figures, seeds: int = 5) -> dict[str, float]:

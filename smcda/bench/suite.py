@@ -9,98 +9,99 @@ import jax
 import jax.monitoring
 import jax.numpy as jnp
 
-from smcda.bench import baseline as obvious
-from smcda.bench import blackjax_smc as rival
+from smcda.bench import baseline, blackjax_smc
 from smcda.bench.flops import gradient_flops
-from smcda.bench.timing import Sizes, Subject, by_turns, matrix_product
-from smcda.models.lenet import NETWORKS
+from smcda.bench.timing import Case, Sizes, interleaved, matrix_product
+from smcda.config import SamplerConfig
+from smcda.models.lenet import MODELS
 from smcda.run.checkpoint import seconds_to_save
-from smcda.settings import Settings
 
 STEP_SIZE = 0.002
 CHECKPOINT_EVERY = 300.0
 Figures = dict[str, Any]
 
 
-def settings(sizes: Sizes, scheme: str, kernel: str, particles: int | None = None) -> Settings:
+def config(sizes: Sizes, scheme: str, kernel: str, particles: int | None = None) -> SamplerConfig:
     """The published settings, with the particles and the batch size of the measure."""
     # Long enough to never end while it is timed.
-    return Settings(scheme, kernel, particles or sizes.particles, iterations=10_000, batch_size=sizes.batch)
+    return SamplerConfig(
+        scheme, kernel, particles or sizes.particles, iterations=10_000, batch_size=sizes.batch
+    )
 
 
-def against_the_obvious(sizes: Sizes) -> Figures:
-    """(a) One iteration of the obvious implementation over one of ours, LeNet-5."""
+def speedup_over_baseline(sizes: Sizes) -> Figures:
+    """(a) One iteration of the plain implementation over one of ours, LeNet-5."""
 
     def ratio(kernel: str, n_images: int, n_steps: int, rounds: int) -> float:
-        # Full batch of n_images: the target stands still, and ours remembers the start of each move.
-        subject = Subject("lenet5", n_images, settings(sizes, "full_batch", kernel))
-        target, batches = subject.run.algorithm.target, subject.run.batches
-        x, y = batches.x[:n_images], batches.y[:n_images]
-        density = obvious.log_density(obvious.PLAIN["lenet5"](), target, x, y, n_images)
-        key, weights = jax.random.key(0), jnp.zeros(len(subject.particles))
-        iterate = partial(obvious.iteration, density=density, step_size=STEP_SIZE, n_steps=n_steps)
-        plain = jax.jit(iterate).lower(key, subject.particles, weights).compile()
+        # Full batch of n_images: the target stands still, and ours has cached the start of each move.
+        case = Case("lenet5", n_images, config(sizes, "full_batch", kernel))
+        x, y = case.run.data.x[:n_images], case.run.data.y[:n_images]
+        plain_network = baseline.PLAIN["lenet5"]()
+        density = baseline.log_density(plain_network, case.model, case.run.flat, x, y, n_images)
+        key, weights = jax.random.key(0), jnp.zeros(len(case.particles))
+        iterate = partial(baseline.iteration, density=density, step_size=STEP_SIZE, n_steps=n_steps)
+        plain = jax.jit(iterate).lower(key, case.particles, weights).compile()
         ours = float("inf")
         theirs = float("inf")
         for _ in range(rounds + 1):
-            ours = min(ours, subject.seconds_an_iteration())
-            theirs = min(theirs, by_turns({"": lambda: plain(key, subject.particles, weights)}, 0)[""])
+            ours = min(ours, case.seconds_per_iteration())
+            theirs = min(theirs, interleaved({"": lambda: plain(key, case.particles, weights)}, 0)[""])
         return theirs / ours
 
     few = min(sizes.rounds, 3)
     return {
-        "obvious_over_ours_hmc": ratio("hmc", sizes.batch, 3, few),
+        "baseline_over_ours_hmc": ratio("hmc", sizes.batch, 3, few),
         # A single turn takes minutes.
-        "obvious_over_ours_ld_full": ratio("ld", sizes.obvious_full, 1, 1),
+        "baseline_over_ours_ld_full": ratio("ld", sizes.baseline_full, 1, 1),
     }
 
 
-def against_the_matrix_product(sizes: Sizes) -> Figures:
-    """(b) Useful arithmetic a second in a gradient sweep, as a share of the matrix product's."""
+def share_of_matrix_product(sizes: Sizes) -> Figures:
+    """(b) Useful arithmetic per second in a gradient, as a share of the matrix product's."""
     products = {f"product {size}": matrix_product(size) for size in (1024, 2048)}
     shares: dict[str, dict[str, float]] = {}
     seconds: dict[str, dict[str, float]] = {}
     speeds = []
-    for network in NETWORKS:
+    for network in MODELS:
         for particles in (1, sizes.particles, sizes.many_particles):
-            # A run has at least two particles; a sweep may have one.
-            subject = Subject(network, sizes.batch, settings(sizes, "constant", "ld", max(2, particles)))
-            calls = {"sweep": subject.sweep(sizes.batch, particles)}
+            # A run has at least two particles; a gradient may have one.
+            case = Case(network, sizes.batch, config(sizes, "constant", "ld", max(2, particles)))
+            calls = {"gradient": case.gradient(sizes.batch, particles)}
             calls |= {name: product for name, (product, _) in products.items()}
-            best = by_turns(calls, sizes.rounds)
+            best = interleaved(calls, sizes.rounds)
             speed = max(flops / best[name] for name, (_, flops) in products.items())
             speeds.append(speed)
-            one = best["sweep"] / (particles * sizes.batch)
+            one = best["gradient"] / (particles * sizes.batch)
             shares.setdefault(network, {})[str(particles)] = gradient_flops(network) / one / speed
             seconds.setdefault(network, {})[str(particles)] = one * 1e6
     return {
         "matmul_share": shares,
-        "microseconds_a_particle_image": seconds,
+        "microseconds_per_particle_image": seconds,
         "matmul_gflops": max(speeds) / 1e9,
     }
 
 
-def against_the_number_of_images(sizes: Sizes) -> Figures:
-    """(c) Time of a full-batch iteration an image, and (d) that iteration over one gradient sweep.
+def time_per_image(sizes: Sizes) -> Figures:
+    """(c) Time of a full-batch iteration per image, and (d) that iteration over one gradient.
 
     These ratios are near one, less than the machine wanders by from one minute to the next. So each is taken
     between neighbouring turns of about the same length, and the median of many such pairs counts.
     """
     counts = (sizes.batch, sizes.middle, sizes.full)
-    subjects = {n: Subject("lenet5", n, settings(sizes, "full_batch", "ld")) for n in counts}
-    sweep = subjects[sizes.full].sweep(sizes.full)
+    cases = {n: Case("lenet5", n, config(sizes, "full_batch", "ld")) for n in counts}
+    gradient = cases[sizes.full].gradient(sizes.full)
     turns = [
-        {n: subject.seconds_an_iteration(sizes.full // n) for n, subject in subjects.items()}
-        | {"sweep": by_turns({"": sweep}, 0)[""]}
+        {n: case.seconds_per_iteration(sizes.full // n) for n, case in cases.items()}
+        | {"gradient": interleaved({"": gradient}, 0)[""]}
         for _ in range(2 * sizes.rounds + 1)
     ]
-    an_image = {n: median(turn[n] / n for turn in turns) for n in counts}
+    per_image = {n: median(turn[n] / n for turn in turns) for n in counts}
     return {
-        "microseconds_an_image": {str(n): seconds * 1e6 for n, seconds in an_image.items()},
+        "microseconds_per_image": {str(n): seconds * 1e6 for n, seconds in per_image.items()},
         "per_image_60000_over_5000": median(
             (turn[sizes.full] / sizes.full) / (turn[sizes.middle] / sizes.middle) for turn in turns
         ),
-        "ld_full_over_sweep": median(turn[sizes.full] / turn["sweep"] for turn in turns),
+        "ld_full_over_gradient": median(turn[sizes.full] / turn["gradient"] for turn in turns),
     }
 
 
@@ -115,12 +116,12 @@ def compilations(sizes: Sizes) -> Figures:
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     n_images = sizes.batch * sizes.iterations // 2
-    linear = Settings("linear", "ld", 2, sizes.iterations, batch_size=sizes.batch)
-    subject = Subject("lenet5", n_images, linear)
+    linear = SamplerConfig("linear", "ld", 2, sizes.iterations, batch_size=sizes.batch)
+    case = Case("lenet5", n_images, linear)
     started = len([name for name in programs if "run_block" in name])
     before = len(programs)
     for _ in range(sizes.iterations // 10):
-        subject.run.advance(10)
+        case.run.advance(10)
     # Anything compiled while iterating would be a change of shape that should not be there.
     return {"compilations": started + len(programs) - before}
 
@@ -132,24 +133,24 @@ def paper_scale(sizes: Sizes) -> Figures:
     """
     n, c, k, refined = sizes.full, sizes.batch, 200, 180
     figures: Figures = {}
-    for kernel, sweeps in (("ld", 1), ("hmc", 3)):
-        full = Subject("lenet5", n, settings(sizes, "full_batch", kernel, 4))
-        fresh = Subject("lenet5", n, settings(sizes, "constant", kernel, 4))
-        seconds_full = seconds_fresh = sweep = float("inf")
+    for kernel, steps in (("ld", 1), ("hmc", 3)):
+        full = Case("lenet5", n, config(sizes, "full_batch", kernel, 4))
+        fresh = Case("lenet5", n, config(sizes, "constant", kernel, 4))
+        seconds_full = seconds_fresh = gradient = float("inf")
         for _ in range(3 if kernel == "ld" else 2):
-            seconds_full = min(seconds_full, full.seconds_an_iteration())
-            sweep = min(sweep, by_turns({"": full.sweep(n)}, 0)[""])
-            seconds_fresh = min(seconds_fresh, fresh.seconds_an_iteration(20))
-        # The first refining iteration also weighs the unmoved particles on all data: one sweep more.
+            seconds_full = min(seconds_full, full.seconds_per_iteration())
+            gradient = min(gradient, interleaved({"": full.gradient(n)}, 0)[""])
+            seconds_fresh = min(seconds_fresh, fresh.seconds_per_iteration(20))
+        # The first refining iteration also evaluates the unmoved particles on all data: one gradient more.
         time = {
-            "full_batch": sweep + k * seconds_full,
-            "constant_to_refine": refined * seconds_fresh + sweep + (k - refined) * seconds_full,
+            "full_batch": gradient + k * seconds_full,
+            "constant_to_refine": refined * seconds_fresh + gradient + (k - refined) * seconds_full,
             "constant": k * seconds_fresh,
         }
         work = {
-            "full_batch": n + k * sweeps * n,
-            "constant_to_refine": c + refined * (sweeps + 1) * c + n + (k - refined) * sweeps * n,
-            "constant": c + k * (sweeps + 1) * c,
+            "full_batch": n + k * steps * n,
+            "constant_to_refine": c + refined * (steps + 1) * c + n + (k - refined) * steps * n,
+            "constant": c + k * (steps + 1) * c,
         }
         for scheme in ("constant_to_refine", "constant"):
             measured = time["full_batch"] / time[scheme]
@@ -166,28 +167,28 @@ def checkpoint(sizes: Sizes) -> Figures:
     """Seconds of one checkpoint at laptop scale and at published size, as a share of 300 s between two."""
     figures = {}
     for name, particles in (("laptop", 4), ("published", sizes.many_particles)):
-        subject = Subject("lenet5", sizes.batch, settings(sizes, "constant", "ld", particles))
-        figures[name] = min(seconds_to_save(subject.run.saved()) for _ in range(max(2, sizes.rounds)))
+        case = Case("lenet5", sizes.batch, config(sizes, "constant", "ld", particles))
+        figures[name] = min(seconds_to_save(case.run.to_save()) for _ in range(max(2, sizes.rounds)))
     return {
         "checkpoint_seconds": figures,
         "checkpoint_share": {name: seconds / CHECKPOINT_EVERY for name, seconds in figures.items()},
     }
 
 
-def against_blackjax(sizes: Sizes) -> Figures:
+def blackjax_over_ours(sizes: Sizes) -> Figures:
     """One iteration of BlackJAX over one of ours, four particles; None where BlackJAX is not installed."""
     if importlib.util.find_spec("blackjax") is None:
         return {"blackjax_over_ours": None, "blackjax_hmc_step_over_ours": None}
-    # `linear` in its first iterations: 500 of 10,000 images, and the particles' sums are remembered.
-    subject = Subject("lenet5", sizes.obvious_full, settings(sizes, "linear", "hmc", 4))
-    small = Subject("lenet5", sizes.batch, settings(sizes, "full_batch", "hmc", 4))
-    masked = rival.partial_posteriors(subject, sizes.batch, sizes.obvious_full, STEP_SIZE)
-    hmc = rival.hmc_step(small, sizes.batch, STEP_SIZE)
+    # `linear` in its first iterations: 500 of 10,000 images, and the particles' sums are cached.
+    case = Case("lenet5", sizes.baseline_full, config(sizes, "linear", "hmc", 4))
+    small = Case("lenet5", sizes.batch, config(sizes, "full_batch", "hmc", 4))
+    masked = blackjax_smc.partial_posteriors(case, sizes.batch, sizes.baseline_full, STEP_SIZE)
+    hmc = blackjax_smc.hmc_step(small, sizes.batch, STEP_SIZE)
     ours = float("inf")
     best = {"masked": float("inf"), "hmc": float("inf")}
     for _ in range(2):
-        ours = min(ours, *(small.seconds_an_iteration() for _ in range(3)))
-        for name, seconds in by_turns({"masked": masked, "hmc": hmc}, 0).items():
+        ours = min(ours, *(small.seconds_per_iteration() for _ in range(3)))
+        for name, seconds in interleaved({"masked": masked, "hmc": hmc}, 0).items():
             best[name] = min(best[name], seconds)
     return {
         "blackjax_over_ours": best["masked"] / ours,

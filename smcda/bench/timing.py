@@ -1,7 +1,7 @@
 """The pieces of work that are timed, and the clock they are timed with.
 
-Times on a shared machine wander, so nothing is reported in seconds alone: what is compared runs by turns in
-one process, and the fastest of several turns counts for each, or the median ratio of neighbouring turns.
+Times on a shared machine wander, so nothing is reported in seconds alone: what is compared runs interleaved
+in one process, and the fastest of several turns counts for each, or the median ratio of neighbouring turns.
 """
 
 import time
@@ -12,14 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from smcda.config import SamplerConfig
 from smcda.data.dataset import Dataset, checked, load
 from smcda.data.mnist import BUNDLED
-from smcda.models.lenet import NETWORKS, make_model
-from smcda.parallel.plan import choose_gradients, choose_layout
+from smcda.models.lenet import make_model
 from smcda.run.loop import Run
-from smcda.settings import Settings
 from smcda.smc.batches import Window
-from smcda.smc.target import likelihood_sums
 
 Call = Callable[[], Any]
 
@@ -30,7 +28,7 @@ class Sizes(NamedTuple):
     full: int
     middle: int
     batch: int
-    obvious_full: int
+    baseline_full: int
     particles: int
     many_particles: int
     iterations: int
@@ -50,7 +48,7 @@ def images(n: int, network: str = "lenet5") -> Dataset:
     return checked(data.name, data.name, train | {"test_x": data.test_x[:100], "test_y": data.test_y[:100]})
 
 
-def by_turns(calls: dict[str, Call], rounds: int) -> dict[str, float]:
+def interleaved(calls: dict[str, Call], rounds: int) -> dict[str, float]:
     """Seconds of the fastest turn of each call, after a first one that does not count."""
     best = dict.fromkeys(calls, float("inf"))
     for turn in range(rounds + 1):
@@ -62,32 +60,27 @@ def by_turns(calls: dict[str, Call], rounds: int) -> dict[str, float]:
     return best
 
 
-class Subject:
-    """Our side of a comparison: a run that can be advanced, and its sums over any window."""
+class Case:
+    """Our side of a comparison: a run that can be advanced, and its gradient over any window."""
 
-    def __init__(self, network: str, n_images: int, settings: Settings, gradients: str = "auto") -> None:
+    def __init__(self, network: str, n_images: int, config: SamplerConfig, gradients: str = "auto") -> None:
         """Start the run, which compiles it."""
         data = images(n_images, network)
-        model = make_model(NETWORKS[network]())
-        compiled = choose_gradients(gradients, network)
-        x, y = data.train_x, data.train_y
-        window_sums = compiled and compiled.window_sums
-        self.run = Run(model.log_likelihood, model.prior, x, y, settings, window_sums=window_sums)
-        target = self.run.algorithm.target
-        layout = choose_layout(settings, target.n_parameters)
+        self.model = make_model(network)
+        self.run = Run(self.model, data.train_x, data.train_y, config, gradients=gradients)
         # A copy: the run gives its own particles away with every block.
         self.particles = jnp.array(self.run.state.particles)
-        self._sums = jax.jit(lambda p, batches, window: likelihood_sums(target, p, batches, window, *layout))
+        self._sums = jax.jit(self.run.kernel.likelihood)
 
-    def sweep(self, n_images: int, n_particles: int | None = None) -> Call:
-        """One gradient sweep over the first images."""
+    def gradient(self, n_images: int, n_particles: int | None = None) -> Call:
+        """One gradient of all particles over the first images."""
         zero, stop = jnp.asarray(0, jnp.int32), jnp.asarray(n_images, jnp.int32)
         window = Window(zero, zero, stop, jnp.asarray(1.0, jnp.float32))
-        arguments = (self.particles[:n_particles], self.run.batches, window)
+        arguments = (self.particles[:n_particles], self.run.data, window)
         compiled = self._sums.lower(*arguments).compile()
         return lambda: compiled(*arguments)
 
-    def seconds_an_iteration(self, n_iterations: int = 1) -> float:
+    def seconds_per_iteration(self, n_iterations: int = 1) -> float:
         """Advance the run and read its own clock."""
         before = self.run.runtime_s
         first = self.run.iteration

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float
 
-# Below this many inputs a kernel row, one product for the whole kernel beats one a row (measured).
+# Below this many inputs per kernel row, one product for the whole kernel beats one per row (measured).
 _WIDE_ENOUGH = 32
 
 
@@ -56,19 +56,19 @@ def convolve_tiles(
     return jnp.asarray(outputs).reshape(*outputs.shape[:-1], 4, kernel.shape[-1])  # type: ignore[union-attr]
 
 
-def average_of_tile(tiles: Float[Array, "*any 4 out"]) -> Float[Array, "*any out"]:
+def avg_pool_tile(tiles: Float[Array, "*any 4 out"]) -> Float[Array, "*any out"]:
     """2x2 average pooling."""
     return jnp.mean(tiles, axis=-2)
 
 
-def maximum_of_tile(tiles: Float[Array, "*any 4 out"]) -> Float[Array, "*any out"]:
+def max_pool_tile(tiles: Float[Array, "*any 4 out"]) -> Float[Array, "*any out"]:
     """2x2 max pooling; the gradient of pairwise maxima is cheaper than that of a reduction."""
     first, second, third, fourth = (tiles[..., i, :] for i in range(4))
     return jnp.maximum(jnp.maximum(first, second), jnp.maximum(third, fourth))
 
 
 class ConvPool(nn.Module):
-    """Convolution with bias, 2x2 pooling over tiles; `between` acts on tiles before the pooling.
+    """Convolution with bias, 2x2 pooling over tiles; `activation` acts on tiles before the pooling.
 
     Parameters are those of ``nn.Conv``: ``kernel`` (k, k, in, out) and ``bias`` (out).
     """
@@ -77,7 +77,7 @@ class ConvPool(nn.Module):
     kernel_size: int
     padding: int
     pool: Callable[[Array], Array]
-    between: Callable[[Array], Array]
+    activation: Callable[[Array], Array]
 
     @nn.compact
     def __call__(self, images: Float[Array, "image h w channel"]) -> Float[Array, "image h2 w2 out"]:
@@ -85,4 +85,4 @@ class ConvPool(nn.Module):
         shape = (self.kernel_size, self.kernel_size, images.shape[-1], self.features)
         kernel = self.param("kernel", nn.initializers.lecun_normal(), shape)
         bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
-        return self.pool(self.between(convolve_tiles(images, kernel, self.padding) + bias))
+        return self.pool(self.activation(convolve_tiles(images, kernel, self.padding) + bias))

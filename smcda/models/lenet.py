@@ -1,4 +1,4 @@
-"""The two networks, and how one becomes a likelihood, a prior and a predictor.
+"""The two published networks.
 
 Both take ``uint8`` images of 28 x 28 pixels, scale them to [0, 1] and give ten logits. Their
 parameter counts (61,706 and 96,658) are the published ones and fix the architectures.
@@ -6,18 +6,24 @@ parameter counts (61,706 and 96,658) are the published ones and fix the architec
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Array, Float, Integer, UInt8
+from jaxtyping import Array, Float, UInt8
 
-from smcda.models.conv_pool import ConvPool, average_of_tile, maximum_of_tile
-from smcda.models.priors import Parameters, Prior, fan_in_gaussian, flat_gaussian
-from smcda.smc.target import LogLikelihood
+from smcda.config import DEFAULT_PRIOR_SCALE, PriorScale
+from smcda.models import native
+from smcda.models.base import Model
+from smcda.models.conv_pool import ConvPool, avg_pool_tile, max_pool_tile
+from smcda.models.flax import from_flax, parameter_shapes
+from smcda.models.likelihoods import categorical
+from smcda.models.priors import equal_scale, fan_in
 
 N_CLASSES = 10
+EXAMPLE = jax.ShapeDtypeStruct((1, 28, 28), jnp.uint8)
+"""Shape of what the networks take."""
+
 Images = UInt8[Array, "image 28 28"]
 Reference = UInt8[Array, "reference 28 28"]
 
@@ -29,8 +35,8 @@ class LeNet5(nn.Module):
     def __call__(self, images: Images) -> Float[Array, "image 10"]:
         """Logits of each image."""
         x = _pixels(images)
-        x = ConvPool(6, 5, padding=2, pool=average_of_tile, between=jnp.tanh, name="conv1")(x)
-        x = ConvPool(16, 5, padding=0, pool=average_of_tile, between=jnp.tanh, name="conv2")(x)
+        x = ConvPool(6, 5, padding=2, pool=avg_pool_tile, activation=jnp.tanh, name="conv1")(x)
+        x = ConvPool(16, 5, padding=0, pool=avg_pool_tile, activation=jnp.tanh, name="conv2")(x)
         x = x.reshape(len(x), -1)
         x = jnp.tanh(nn.Dense(120, name="dense1")(x))
         x = jnp.tanh(nn.Dense(84, name="dense2")(x))
@@ -52,59 +58,40 @@ class FashionCNN(nn.Module):
         n_reference = 0 if reference is None else len(reference)
         if reference is not None:
             images = jnp.concatenate([reference, images])
-        between = partial(_normalise, n_reference=n_reference) if self.batch_norm else _unchanged
+        normalise = partial(_normalise, n_reference=n_reference) if self.batch_norm else _unchanged
         # tanh rises monotonically, so it commutes with the maximum: a quarter of the evaluations.
         x = _pixels(images)
-        x = jnp.tanh(ConvPool(8, 3, padding=1, pool=maximum_of_tile, between=between, name="conv1")(x))
-        x = jnp.tanh(ConvPool(16, 3, padding=1, pool=maximum_of_tile, between=between, name="conv2")(x))
+        x = jnp.tanh(ConvPool(8, 3, padding=1, pool=max_pool_tile, activation=normalise, name="conv1")(x))
+        x = jnp.tanh(ConvPool(16, 3, padding=1, pool=max_pool_tile, activation=normalise, name="conv2")(x))
         x = x[n_reference:].reshape(len(x) - n_reference, -1)
         x = jnp.tanh(nn.Dense(120, name="dense1")(x))
         return nn.Dense(N_CLASSES, name="dense2")(x)
 
 
-NETWORKS: dict[str, Callable[..., nn.Module]] = {"lenet5": LeNet5, "fashion_cnn": FashionCNN}
-
-
-class Model(NamedTuple):
-    """A network as the sampler and the predictor want it, with the prior on its weights."""
-
-    log_likelihood: LogLikelihood
-    logits: Callable[[Parameters, Images], Float[Array, "image 10"]]
-    prior: Prior
+MODELS: dict[str, Callable[..., nn.Module]] = {"lenet5": LeNet5, "fashion_cnn": FashionCNN}
 
 
 def make_model(
-    network: nn.Module, reference: Reference | None = None, prior_scale: float | None = None
+    name: str, prior_scale: PriorScale = DEFAULT_PRIOR_SCALE, reference: Reference | None = None
 ) -> Model:
-    """Wrap a classifier; `reference` images supply the statistics of batch normalisation at test time.
+    """One of `MODELS` with its prior and its native code.
 
-    `prior_scale` is the prior's standard deviation for every weight; None has it by layer, 1/sqrt(fan_in).
+    `prior_scale` is the prior's standard deviation for every weight, or `fan_in`: 1/sqrt(fan_in) per layer.
+    `reference` images switch batch normalisation on: over minibatches of as many images as these, and by the
+    statistics of these themselves at test time.
     """
-    parameters = _shapes(network)
-
-    def log_likelihood(
-        parameters: Parameters, x: Images, y: Integer[Array, " image"]
-    ) -> Float[Array, " image"]:
-        logits = network.apply({"params": parameters}, x)
-        log_probabilities = jax.nn.log_softmax(jnp.asarray(logits))
-        return jnp.take_along_axis(log_probabilities, y[:, None], axis=1)[:, 0]
-
-    def logits(parameters: Parameters, x: Images) -> Float[Array, "image 10"]:
-        arguments = (x,) if reference is None else (x, reference)
-        return jnp.asarray(network.apply({"params": parameters}, *arguments))
-
-    prior = fan_in_gaussian(parameters) if prior_scale is None else flat_gaussian(parameters, prior_scale)
-    return Model(log_likelihood, logits, prior)
-
-
-def count_parameters(network: nn.Module) -> int:
-    """D, the number of weights and biases."""
-    return sum(leaf.size for leaf in jax.tree.leaves(_shapes(network)))
-
-
-def _shapes(network: nn.Module) -> Any:
-    image = jax.ShapeDtypeStruct((1, 28, 28), jnp.uint8)
-    return jax.eval_shape(lambda image: network.init(jax.random.key(0), image), image)["params"]
+    module = MODELS[name]() if reference is None else MODELS[name](batch_norm=True)
+    shapes = parameter_shapes(module, EXAMPLE)
+    prior = fan_in(shapes) if isinstance(prior_scale, str) else equal_scale(shapes, prior_scale)
+    test_arguments = () if reference is None else (reference,)
+    return from_flax(
+        module,
+        categorical(),
+        prior,
+        *test_arguments,
+        native=partial(native.load, name, reference),
+        minibatch=None if reference is None else len(reference),
+    )
 
 
 def _pixels(images: Images) -> Float[Array, "image 28 28 1"]:

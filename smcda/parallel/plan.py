@@ -1,29 +1,38 @@
-"""The one place that decides how the work is done on the machine: whose gradients, and how it is cut.
+"""How the work is done on this machine: which code, in which portions, on which devices.
 
-Results do not depend on these choices beyond rounding; only time and memory do.
+The outcome is one `BatchLikelihood`, which is all that the sampler sees. Results do not depend on these
+choices beyond rounding; only time and memory do.
 """
 
+import logging
 import math
-import sys
 from typing import NamedTuple
 
 import jax
-from jaxtyping import Array, UInt8
 
+from smcda.config import SamplerConfig
 from smcda.errors import BadInput
-from smcda.models import native
-from smcda.parallel.sharding import Placement, choose_devices
-from smcda.settings import Settings
+from smcda.models.base import FastCode, Model, ParticleOutputs
+from smcda.models.native import NotBuilt
+from smcda.models.priors import Flattened
+from smcda.parallel.sharding import Placement, choose_devices, shard_likelihood
+from smcda.smc.likelihood import BatchLikelihood, xla_likelihood
 
-GRADIENTS = ("auto", "native", "xla")
+log = logging.getLogger(__name__)
 
 
-class Layout(NamedTuple):
-    """How many examples and how many particles are worked on at once, and on which devices."""
+class ExecutionPlan(NamedTuple):
+    """The likelihood as the sampler calls it, and what it was made of.
 
+    `gradients` names the code: a native library, or `xla`. `outputs` gives the predictions of all particles.
+    """
+
+    likelihood: BatchLikelihood
+    outputs: ParticleOutputs | None
+    gradients: str
     micro_batch: int
     particle_chunk: int
-    placement: Placement | None = None
+    placement: Placement | None
 
     @property
     def n_devices(self) -> int:
@@ -31,48 +40,61 @@ class Layout(NamedTuple):
         return 1 if self.placement is None else self.placement.mesh.size
 
 
-def choose_layout(settings: Settings, n_parameters: int) -> Layout:
-    """Cut small for a CPU, whole for a GPU; the settings can overrule it.
+def make_plan(model: Model, flat: Flattened, config: SamplerConfig, gradients: str = "auto") -> ExecutionPlan:
+    """Plan a run of `model`, whose flattened prior is `flat`; `gradients` is auto, native or xla."""
+    placement = choose_devices(config.devices, config.particles)
+    n_devices = 1 if placement is None else placement.mesh.size
+    micro_batch = model.minibatch or config.micro_batch or choose_micro_batch(config)
+    chunk = config.particle_chunk or choose_particle_chunk(config.particles // n_devices, flat.n_parameters)
+    outputs, predict = None, model.predict
+    if predict is not None:
+        outputs = jax.vmap(lambda particle, x: predict(flat.unravel(particle), x), in_axes=(0, None))
+    likelihood, name = xla_likelihood(model.log_likelihood, flat.unravel, micro_batch, chunk), "xla"
+    if fast := choose_fast_code(model, gradients):
+        likelihood, outputs, name = fast
+    return ExecutionPlan(
+        shard_likelihood(likelihood, placement), outputs, name, micro_batch, chunk, placement
+    )
 
-    The micro-batch divides both batch sizes where it can, so that no slice is half empty.
+
+def choose_micro_batch(config: SamplerConfig) -> int:
+    """Examples at once: few on a CPU, whole minibatches on a GPU.
+
+    It divides both batch sizes where it can, so that no slice is half empty.
     """
-    on_cpu = jax.default_backend() == "cpu"
-    common = math.gcd(settings.batch_size, settings.first_batch)
-    most = 50 if on_cpu else 500
+    common = math.gcd(config.batch_size, config.first_batch)
+    most = 50 if jax.default_backend() == "cpu" else 500
     micro_batch = max(divisor for divisor in range(1, min(common, most) + 1) if common % divisor == 0)
-    if micro_batch < min(most, settings.batch_size) / 4:
-        micro_batch = min(most, settings.batch_size)
-    # About ten LeNet-5s at once, the most that was timed; small models go whole.
-    at_once = max(1, 620_000 // n_parameters)
-    placement = choose_devices(settings.devices, settings.particles)
-    whole = Layout(settings.micro_batch or micro_batch, settings.particles, placement)
-    held = settings.particles // whole.n_devices
-    particle_chunk = min(held, at_once) if on_cpu else held
-    return whole._replace(particle_chunk=settings.particle_chunk or particle_chunk)
+    wanted = min(most, config.batch_size)
+    return wanted if micro_batch < wanted / 4 else micro_batch
 
 
-def choose_gradients(
-    asked: str, network: str, reference: UInt8[Array, "reference 28 28"] | None = None
-) -> native.Native | None:
-    """Native code on a CPU where there is some for the network, else None: XLA's own gradients.
+def choose_particle_chunk(n_particles: int, n_parameters: int) -> int:
+    """Particles at once: all on a GPU, about ten LeNet-5s (the most that was timed) on a CPU."""
+    if jax.default_backend() != "cpu":
+        return n_particles
+    return min(n_particles, max(1, 620_000 // n_parameters))
 
-    `reference` images come with batch normalisation (`native.load`).
 
-    ``auto`` goes on without a compiler, and says so; ``native`` does not.
+def choose_fast_code(model: Model, gradients: str) -> FastCode | None:
+    """Native code on a CPU where the model has some, else None: XLA's own gradients.
+
+    ``auto`` does without a compiler, and says so; ``native`` does not.
     """
-    why_not = None
     if jax.default_backend() != "cpu":
         why_not = "run on a CPU only"
-    elif network not in native.NETWORKS:
-        why_not = f"are there for {', '.join(native.NETWORKS)} only"
-    if asked == "native" and why_not:
+    elif model.native is None:
+        why_not = "exist for the built-in networks only"
+    else:
+        why_not = None
+    if gradients == "native" and why_not:
         raise BadInput(f"gradients native {why_not}: choose --gradients xla")
-    if asked == "xla" or why_not:
+    if gradients == "xla" or why_not or model.native is None:
         return None
     try:
-        return native.load(network, reference)
-    except native.NotBuilt as error:
-        if asked == "native":
+        return model.native()
+    except NotBuilt as error:
+        if gradients == "native":
             raise
-        print(f"smcda: {error}; using XLA's gradients, several times slower", file=sys.stderr)
+        log.warning("%s; using XLA's gradients, several times slower", error)
         return None

@@ -1,9 +1,9 @@
 """One run on several devices: each holds a share of the particles.
 
-Particles know nothing of one another except through their weights, so moves, gradients and priors are
-computed where the particles lie, and only numbers of one a particle (log-likelihoods, weights, ancestors)
-are known everywhere. Resampling is the only exchange of particles. The data are on every device. Draws do
-not depend on how arrays are laid out, so a run on four devices is the run on one, to rounding.
+Particles interact only through their weights, so moves, gradients and priors are computed where the
+particles lie, and only per-particle scalars (log-likelihoods, weights, ancestors) are replicated. Resampling
+is the only exchange of particles. The data are on every device. Draws do not depend on how arrays are laid
+out, so a run on four devices is the run on one, to rounding.
 """
 
 from collections.abc import Sequence
@@ -14,49 +14,80 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from smcda.errors import BadInput
+from smcda.smc.batches import Window
+from smcda.smc.likelihood import BatchLikelihood, LikelihoodSums
+from smcda.smc.sampler import SMCState
 
 AXIS = "particle"
 
 
 class Placement(NamedTuple):
-    """Where arrays live: those with a particle axis of their own share, all others everywhere."""
+    """A mesh of devices: arrays with a particle axis are sharded along it, all others replicated."""
 
     mesh: Mesh
 
     @property
-    def everywhere(self) -> NamedSharding:
+    def replicated(self) -> NamedSharding:
         """A copy on every device."""
         return NamedSharding(self.mesh, PartitionSpec())
 
-    def along(self, axis: int) -> NamedSharding:
+    def sharded(self, axis: int) -> NamedSharding:
         """Cut along one axis of an array."""
         return NamedSharding(self.mesh, PartitionSpec(*[None] * axis, AXIS))
 
 
 def choose_devices(
-    asked: int | None, n_particles: int, available: Sequence[Any] | None = None
+    requested: int | None, n_particles: int, available: Sequence[Any] | None = None
 ) -> Placement | None:
     """Place particles on so many devices; None for a single one, which needs no placing.
 
-    Without a number, as many of the visible devices as share the particles out evenly.
+    Without a number, as many of the visible devices as divide the particles evenly.
     """
     visible = list(jax.devices() if available is None else available)
-    if asked is None:
-        asked = max(n for n in range(1, len(visible) + 1) if n_particles % n == 0)
-    if asked > len(visible):
-        raise BadInput(f"devices is {asked}, but {len(visible)} can be seen: choose at most {len(visible)}")
-    if n_particles % asked:
-        near = n_particles // asked * asked or asked
+    if requested is None:
+        requested = max(n for n in range(1, len(visible) + 1) if n_particles % n == 0)
+    if requested > len(visible):
         raise BadInput(
-            f"particles is {n_particles}, which {asked} devices can't share evenly: choose a multiple of "
-            f"{asked} (such as {near} or {near + asked}), or other --devices"
+            f"devices is {requested}, but {len(visible)} can be seen: choose at most {len(visible)}"
         )
-    return None if asked == 1 else Placement(Mesh(np.asarray(visible[:asked]), (AXIS,)))
+    if n_particles % requested:
+        near = n_particles // requested * requested or requested
+        raise BadInput(
+            f"particles is {n_particles}, which {requested} devices can't share evenly: choose a multiple of "
+            f"{requested} (such as {near} or {near + requested}), or other --devices"
+        )
+    return None if requested == 1 else Placement(Mesh(np.asarray(visible[:requested]), (AXIS,)))
 
 
-def put(arrays: Any, shardings: Any) -> Any:
-    """Lay out a tree of whole arrays, by one sharding for all of them or by a tree of as many."""
-    return jax.device_put(arrays, shardings)
+def shard_likelihood(likelihood: BatchLikelihood, placement: Placement | None) -> BatchLikelihood:
+    """Let each device evaluate the particles that it holds."""
+    if placement is None:
+        return likelihood
+    parts: Any = placement.sharded(1).spec
+    replicated = placement.replicated.spec
+    return jax.shard_map(
+        likelihood,
+        mesh=placement.mesh,
+        in_specs=(placement.sharded(0).spec, replicated, replicated),
+        out_specs=LikelihoodSums(parts, parts),
+        check_vma=False,
+    )
+
+
+def state_sharding(placement: Placement) -> Any:
+    """Where each part of a state lives; per-particle scalars are replicated."""
+    replicated: Any = placement.replicated
+    particles: Any = placement.sharded(0)
+    gradients: Any = placement.sharded(1)
+    return SMCState(
+        particles=particles,
+        log_weights=replicated,
+        likelihood=LikelihoodSums(replicated, gradients),
+        window=Window(replicated, replicated, replicated, replicated),
+        root_ancestor=replicated,
+        log_evidence=replicated,
+        iteration=replicated,
+    )
 
 
 def to_host(arrays: Any) -> Any:

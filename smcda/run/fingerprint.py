@@ -1,24 +1,24 @@
-"""What determines a run's result, down to its last bit.
+"""What determines a run's result, down to its last bit, and where it was made.
 
-Two runs with equal identities give equal results; a checkpoint is used only by a run whose identity is
-its own. Machines round differently: the processor, its number of threads and the compiler are part of
-it. Where results go, and which of them are written, is not.
+Two runs with equal fingerprints give equal results; a checkpoint is used only by a run whose fingerprint is
+its own. Machines round differently: the processor, its number of threads and the compiler are part of it.
+Where results go, and which of them are written, is not.
 """
 
 import hashlib
 import json
 import os
 import platform
-from dataclasses import asdict
+import subprocess
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smcda import __version__
 
-if TYPE_CHECKING:  # the workflow asks for `numeric_sources` only, and must not wait for JAX
-    from smcda.parallel.plan import Layout
-    from smcda.settings import Settings
+if TYPE_CHECKING:  # the workflow needs `numeric_sources` only, and must not wait for JAX
+    from smcda.config import SamplerConfig
+    from smcda.parallel.plan import ExecutionPlan
 
 ROUNDING = (
     "jax_enable_x64",
@@ -28,35 +28,60 @@ ROUNDING = (
 )
 
 
-def identity(settings: "Settings", layout: "Layout", **more: Any) -> dict[str, Any]:
+def fingerprint(config: "SamplerConfig", plan: "ExecutionPlan", **more: Any) -> dict[str, Any]:
     """Everything the result depends on, by name; `more` is what only the caller knows."""
     import jax
 
-    resolved = asdict(settings) | {"leapfrog_steps": settings.sweeps, "initial_batch": settings.first_batch}
     return {
-        **resolved,
-        "micro_batch": layout.micro_batch,
-        "particle_chunk": layout.particle_chunk,
-        "devices": layout.n_devices,
+        **config.resolved(),
+        "micro_batch": plan.micro_batch,
+        "particle_chunk": plan.particle_chunk,
+        "devices": plan.n_devices,
+        "gradients": plan.gradients,
         **more,
         "smcda": __version__,
         "sources": numeric_sources(),
         "jax": version("jax"),
         "jaxlib": version("jaxlib"),
-        "jax options": [str(getattr(jax.config, name)) for name in ROUNDING],
-        "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
+        "jax_options": [str(getattr(jax.config, name)) for name in ROUNDING],
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
         "device": _device(),
     }
 
 
-def digest(identity: dict[str, Any]) -> str:
-    """A short name for an identity."""
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:24]
+def digest(fingerprint: dict[str, Any]) -> str:
+    """A short name for a fingerprint."""
+    return hashlib.sha256(json.dumps(fingerprint, sort_keys=True).encode()).hexdigest()[:24]
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """The names under which two identities differ."""
+    """The names under which two fingerprints differ."""
     return [name for name in {**one, **other} if one.get(name) != other.get(name)]
+
+
+def provenance() -> dict[str, str | None]:
+    """Machine, Python and commit of the sources that make a result; the commit is None outside a checkout.
+
+    A commit whose files were edited since ends in ``+``.
+    """
+    package = Path(__file__).parents[1]
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ("git", "-C", package, *arguments), capture_output=True, text=True, timeout=10
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return None if done.returncode else done.stdout.strip()
+
+    # Only a checkout of this project counts, not one that an environment happens to lie in.
+    tracked = git("ls-files", "--error-unmatch", "__init__.py")
+    commit = git("rev-parse", "--short=12", "HEAD") if tracked else None
+    if commit and git("status", "--porcelain", "--", "."):
+        commit += "+"
+    machine = f"{_processor()}, {_available_cores()} cores"
+    return {"machine": machine, "python": platform.python_version(), "commit": commit}
 
 
 def numeric_sources() -> str:

@@ -14,28 +14,27 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
+from smcda.config import SamplerConfig
 from smcda.errors import BadInput, Diverged
-from smcda.models.priors import Prior
-from smcda.parallel.plan import choose_layout
-from smcda.parallel.sharding import put, to_host
-from smcda.settings import Settings
-from smcda.smc.batches import Batches, stored
+from smcda.models.base import Model
+from smcda.models.priors import Flattened, flattened
+from smcda.parallel.plan import ExecutionPlan, make_plan
+from smcda.parallel.sharding import state_sharding, to_host
+from smcda.smc.batches import ShuffledData, to_device
 from smcda.smc.kernels import KERNELS
 from smcda.smc.resampling import RESAMPLERS
-from smcda.smc.sampler import Algorithm, Knobs, SMCInfo, SMCState, init, placed, step
-from smcda.smc.schedules import SCHEMES, Scheme
-from smcda.smc.schedules.fixed import FIXED_SCHEMES
-from smcda.smc.target import LogLikelihood, WindowSums, make_target
+from smcda.smc.sampler import SMCInfo, SMCKernel, SMCParams, SMCState, init, step
+from smcda.smc.schedules import Schedule, make_schedule
 
 
 def run_block(
-    algorithm: Algorithm,
+    kernel: SMCKernel,
     key: PRNGKeyArray,
     state: SMCState,
     trace: SMCInfo,
     until: Int[Array, ""],
-    knobs: Knobs,
-    batches: Batches,
+    params: SMCParams,
+    data: ShuffledData,
 ) -> tuple[SMCState, SMCInfo]:
     """Iterate up to iteration `until`, or until no particle has any weight left."""
 
@@ -46,7 +45,7 @@ def run_block(
     def iterate(carry: tuple[SMCState, SMCInfo]) -> tuple[SMCState, SMCInfo]:
         state, trace = carry
         row = state.iteration
-        state, info = step(key, state, algorithm, knobs, batches)
+        state, info = step(key, state, kernel, params, data)
         return state, jax.tree.map(lambda column, value: column.at[row].set(value), trace, info)
 
     return jax.lax.while_loop(unfinished, iterate, (state, trace))
@@ -55,40 +54,42 @@ def run_block(
 class Assembly(NamedTuple):
     """Everything a run is made of, before its first particle is drawn."""
 
-    algorithm: Algorithm
-    scheme: Scheme
-    knobs: Knobs
-    batches: Batches
+    kernel: SMCKernel
+    params: SMCParams
+    schedule: Schedule
+    data: ShuffledData
+    flat: Flattened
+    plan: ExecutionPlan
 
 
 def assemble(
-    log_likelihood: LogLikelihood,
-    prior: Prior,
+    model: Model,
     x: Shaped[np.ndarray, "example ..."],
     y: Shaped[np.ndarray, "label ..."],
-    settings: Settings,
+    config: SamplerConfig,
     seed: int,
-    shuffle: bool,
-    window_sums: WindowSums | None = None,
+    shuffle: bool = True,
+    gradients: str = "auto",
 ) -> Assembly:
-    """Look up what the settings name and put the data on the device."""
+    """Look up what the config names, plan the work and put the data on the device."""
     if len(x) != len(y) or len(x) == 0:
         raise BadInput(f"x has {len(x)} examples and y {len(y)}: give as many of each, and at least one")
-    scheme = SCHEMES[settings.scheme](settings.annealing(len(x)))
-    target = make_target(log_likelihood, prior, window_sums)
-    layout = choose_layout(settings, target.n_parameters)
-    algorithm = Algorithm(
-        target,
-        scheme.advance,
-        KERNELS[settings.kernel],
-        RESAMPLERS[settings.resampling],
-        settings.weight_target == "previous",
-        layout,
+    schedule = make_schedule(config, len(x))
+    flat = flattened(model.prior)
+    plan = make_plan(model, flat, config, gradients)
+    kernel = SMCKernel(
+        plan.likelihood,
+        flat.prior,
+        schedule.next_window,
+        KERNELS[config.kernel],
+        RESAMPLERS[config.resampling],
+        config.weight_target == "previous",
     )
-    step_size = jnp.asarray(settings.step_size, jnp.float32)
-    knobs = Knobs(step_size, jnp.asarray(settings.sweeps, jnp.int32), scheme.table)
-    overhang = settings.first_batch + layout.micro_batch
-    return Assembly(algorithm, scheme, knobs, stored(x, y, seed=seed if shuffle else None, overhang=overhang))
+    step_size = jnp.asarray(config.step_size, jnp.float32)
+    params = SMCParams(step_size, jnp.asarray(config.n_leapfrog_steps, jnp.int32), schedule.params)
+    wraparound = config.first_batch + plan.micro_batch
+    data = to_device(x, y, seed=seed if shuffle else None, wraparound=wraparound)
+    return Assembly(kernel, params, schedule, data, flat, plan)
 
 
 class Saved(NamedTuple):
@@ -105,49 +106,49 @@ class Run:
 
     def __init__(
         self,
-        log_likelihood: LogLikelihood,
-        prior: Prior,
+        model: Model,
         x: Shaped[np.ndarray, "example ..."],
         y: Shaped[np.ndarray, "label ..."],
-        settings: Settings,
+        config: SamplerConfig,
         seed: int = 0,
         shuffle: bool = True,
-        window_sums: WindowSums | None = None,
+        gradients: str = "auto",
     ) -> None:
-        """Put the data on the device, compile, draw and weigh the first particles."""
-        self.settings = settings
-        self.algorithm, scheme, knobs, self.batches = assemble(
-            log_likelihood, prior, x, y, settings, seed, shuffle, window_sums
+        """Put the data on the device, compile, draw and weight the first particles."""
+        self.config = config
+        started = time.perf_counter()
+        self.kernel, self._params, self._schedule, self.data, self.flat, self.plan = assemble(
+            model, x, y, config, seed, shuffle, gradients
         )
-        self._knobs = knobs
-        self._first_images = int(scheme.first.size)
+        self.compile_s = time.perf_counter() - started
+        self._first_evaluations = int(self._schedule.first.size)
         self.runtime_s = 0.0
-        self._row_seconds = np.zeros(settings.iterations)
+        self._row_seconds = np.zeros(config.iterations)
 
         key_init, self._key = jax.random.split(jax.random.key(seed))
-        first, self._trace = scheme.first, _empty_trace(settings.iterations)
-        placement = self.algorithm.layout.placement
+        first, placement = self._schedule.first, self.plan.placement
         of_state = of_trace = None
         if placement is not None:
-            of_state, of_trace = placed(placement), placement.everywhere
-            shared = (key_init, self._key, first, self.batches, self._knobs, self._trace)
-            shared = put(shared, placement.everywhere)
-            key_init, self._key, first, self.batches, self._knobs, self._trace = shared
+            of_state, of_trace = state_sharding(placement), placement.replicated
+            replicated = (key_init, self._key, first, self.data, self._params)
+            replicated = jax.device_put(replicated, placement.replicated)
+            key_init, self._key, first, self.data, self._params = replicated
         started = time.perf_counter()
-        begin = partial(init, algorithm=self.algorithm, n_particles=settings.particles)
+        begin = partial(init, kernel=self.kernel, n_particles=config.particles)
         start = jax.jit(begin, out_shardings=of_state)
-        start = start.lower(key_init, first=first, batches=self.batches).compile()
-        self.compile_s = time.perf_counter() - started
-        self.state: SMCState = self._clocked(start, key_init, first=first, batches=self.batches)
+        start = start.lower(key_init, first=first, data=self.data).compile()
+        self.compile_s += time.perf_counter() - started
+        self.state: SMCState = self._timed(start, key_init, first=first, data=self.data)
         self._check_alive()
         started = time.perf_counter()
-        self._block = (
-            jax.jit(
-                partial(run_block, self.algorithm), donate_argnums=(1, 2), out_shardings=(of_state, of_trace)
-            )
-            .lower(self._key, self.state, self._trace, jnp.asarray(0, jnp.int32), self._knobs, self.batches)
-            .compile()
+        self._trace = empty_trace(self.kernel, self._params, self.state, self.data, config.iterations)
+        if placement is not None:
+            self._trace = jax.device_put(self._trace, placement.replicated)
+        block = jax.jit(
+            partial(run_block, self.kernel), donate_argnums=(1, 2), out_shardings=(of_state, of_trace)
         )
+        zero = jnp.asarray(0, jnp.int32)
+        self._block = block.lower(self._key, self.state, self._trace, zero, self._params, self.data).compile()
         self.compile_s += time.perf_counter() - started
 
     @property
@@ -158,61 +159,62 @@ class Run:
     @property
     def is_finished(self) -> bool:
         """Whether all iterations are done."""
-        return self.iteration >= self.settings.iterations
+        return self.iteration >= self.config.iterations
 
     def advance(self, n_iterations: int) -> None:
         """Do some more iterations, at most to the end."""
         first = self.iteration
         before = self.runtime_s
-        until = min(first + n_iterations, self.settings.iterations)
+        until = min(first + n_iterations, self.config.iterations)
         if until == first:
             return
-        self.state, self._trace = self._clocked(
+        self.state, self._trace = self._timed(
             self._block,
             self._key,
             self.state,
             self._trace,
             jnp.asarray(until, jnp.int32),
-            self._knobs,
-            self.batches,
+            self._params,
+            self.data,
         )
         self._check_alive()
-        # Within a block the clock is shared out by the images each iteration looked at.
-        images = np.cumsum(np.asarray(self._trace.images)[first:until], dtype=float)
-        self._row_seconds[first:until] = before + (self.runtime_s - before) * images / images[-1]
+        # Within a block, time is divided by the evaluations of each iteration.
+        done = np.cumsum(np.asarray(self._trace.evaluations)[first:until], dtype=float)
+        self._row_seconds[first:until] = before + (self.runtime_s - before) * done / done[-1]
 
-    def saved(self) -> Saved:
+    def to_save(self) -> Saved:
         """Where the run stands, as arrays of the host; nothing is copied on the device."""
         state, trace = to_host((self.state, self._trace))
-        return Saved(state, trace, self._row_seconds, np.asarray(self.runtime_s))
+        return Saved(state, trace, self._row_seconds.copy(), np.asarray(self.runtime_s))
 
     def restore(self, saved: Saved) -> None:
-        """Go on from where another process stood, as if it were this one."""
+        """Resume from where another process stood, as if it were this one."""
         # What was drawn here goes first, so that the device never holds two sets of particles.
         for part in jax.tree.leaves((self.state, self._trace)):
             part.delete()
-        placement = self.algorithm.layout.placement
+        placement = self.plan.placement
         if placement is None:
             self.state, self._trace = jax.tree.map(jnp.array, (saved.state, saved.trace))
         else:
-            self.state = put(saved.state, placed(placement))
-            self._trace = put(saved.trace, placement.everywhere)
+            self.state = jax.device_put(saved.state, state_sharding(placement))
+            self._trace = jax.device_put(saved.trace, placement.replicated)
         self._row_seconds = saved.row_seconds.copy()
         self.runtime_s = float(saved.runtime_s)
 
     def trace(self) -> dict[str, np.ndarray]:
-        """The rows so far, one column a name of the trace's contract."""
+        """The rows so far, by the column names of `trace.csv`."""
         done = self.iteration
         columns = {name: np.asarray(column)[:done] for name, column in self._trace._asdict().items()}
-        images = columns.pop("images").astype(np.int64)
-        first_batch, kappa = self.settings.first_batch, self.settings.batch_size
+        evaluations = columns.pop("evaluations").astype(np.int64)
+        first_batch, kappa = self.config.first_batch, self.config.batch_size
         beyond_first = np.maximum(columns["batch_size"] - first_batch, 0)
         return {
             "iteration": np.arange(done),
             "batch_size": columns.pop("batch_size"),
             "n_batches": 1 + -(-beyond_first // kappa),
             **columns,
-            "gradient_evaluations": self.settings.particles * (self._first_images + np.cumsum(images)),
+            "gradient_evaluations": self.config.particles
+            * (self._first_evaluations + np.cumsum(evaluations)),
             "runtime_s": self._row_seconds[:done].copy(),
         }
 
@@ -221,31 +223,28 @@ class Run:
         return {name: column[self.iteration - 1].item() for name, column in self._trace._asdict().items()}
 
     def seconds_left(self) -> float:
-        """Guess the time to the end from the time an image took so far and the images to come.
+        """Guess the time to the end from the time per evaluation so far and the evaluations to come.
 
-        How much data SDA will use is not known in advance; it is taken to stay as it is.
+        Where a schedule decides as it goes, the amount of data is taken to stay what it is.
         """
-        to_come = np.arange(self.iteration, self.settings.iterations)
-        planned = FIXED_SCHEMES.get(self.settings.scheme)
-        if planned is None:
-            images = to_come.size * int(self.state.window.size)
-        else:
-            images = planned(self.settings.annealing(int(self.batches.n_data))).size[to_come].sum()
-        looked_at = self._first_images + np.asarray(self._trace.images)[: self.iteration].sum()
-        return float(self.runtime_s * self.settings.sweeps * images / looked_at)
+        to_come = self._schedule.plan.size[self.iteration :]
+        examples = to_come.sum() if self._schedule.is_fixed else to_come.size * int(self.state.window.size)
+        gradients = self.kernel.move.gradients(self.config.n_leapfrog_steps)
+        done = self._first_evaluations + np.asarray(self._trace.evaluations)[: self.iteration].sum()
+        return float(self.runtime_s * gradients * examples / done)
 
     def log_evidence(self) -> float | None:
         """Log evidence of all the data, or None where the weights do not estimate it.
 
         They do when the last target is the full posterior and every change of the target on the way
-        was weighed for: `weight_target` previous, or a target that never changed.
+        was corrected for: `weight_target` previous, or a target that never changed.
         """
         window = self.state.window
-        complete = int(window.size) == int(self.batches.n_data) and float(window.beta) == 1.0
-        weighed = self.settings.weight_target == "previous" or self.settings.scheme == "full_batch"
-        return float(self.state.log_evidence) if complete and weighed else None
+        complete = int(window.size) == int(self.data.n_data) and float(window.beta) == 1.0
+        corrected = self.config.weight_target == "previous" or self.config.scheme == "full_batch"
+        return float(self.state.log_evidence) if complete and corrected else None
 
-    def _clocked(self, compiled: Any, *arguments: Any, **named: Any) -> Any:
+    def _timed(self, compiled: Any, *arguments: Any, **named: Any) -> Any:
         started = time.perf_counter()
         result = jax.block_until_ready(compiled(*arguments, **named))
         self.runtime_s += time.perf_counter() - started
@@ -253,13 +252,16 @@ class Run:
 
     def _check_alive(self) -> None:
         if not bool(jnp.any(self.state.log_weights > -jnp.inf)):
-            h = self.settings.step_size
+            h = self.config.step_size
             raise Diverged(
                 f"no particle has a finite log-density any more at iteration {max(self.iteration - 1, 0)} "
                 f"with step_size h = {h:g}: lower it (try {h / 2:g})"
             )
 
 
-def _empty_trace(n_iterations: int) -> SMCInfo:
-    kinds = (jnp.int32, jnp.float32, jnp.float32, jnp.bool_, jnp.int32, jnp.float32, jnp.int32)
-    return SMCInfo(*(jnp.zeros(n_iterations, kind) for kind in kinds))
+def empty_trace(
+    kernel: SMCKernel, params: SMCParams, state: SMCState, data: ShuffledData, n_iterations: int
+) -> SMCInfo:
+    """A trace of zeros with the shapes and types that `step` reports."""
+    row = jax.eval_shape(lambda state: step(jax.random.key(0), state, kernel, params, data)[1], state)
+    return jax.tree.map(lambda value: jnp.zeros((n_iterations, *value.shape), value.dtype), row)

@@ -4,6 +4,7 @@ Each appears whole or not at all. `metrics.json` comes last: where it is, the ru
 """
 
 import json
+import os
 import platform
 import resource
 from importlib.metadata import version
@@ -15,9 +16,30 @@ import numpy as np
 
 from smcda import __version__
 from smcda._io import whole_file, write_text
-from smcda.smc.sampler import SMCState
+from smcda.errors import BadInput
 
 NAMES = ("metrics.json", "trace.csv", "posterior.npz")
+
+
+def check_output(out: Path, overwrite: bool) -> None:
+    """Refuse an output folder that can't be written, or that holds a finished run."""
+    check_folder("out", out)
+    if (out / "metrics.json").exists() and not overwrite:
+        raise BadInput(
+            f"output {out} already holds a finished run: choose another --out, or give --overwrite"
+        )
+
+
+def check_folder(name: str, folder: Path) -> None:
+    """Refuse a folder that does not exist and can't be made, or can't be written."""
+    option = f"--{name.replace('_', '-')}"
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{name} {folder} is a file, but must be a folder: choose another {option}")
+    parent = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise BadInput(
+            f"{name} {folder} can't be made, {parent} is not a writable folder: choose another {option}"
+        )
 
 
 def remove_results(out: Path) -> None:
@@ -27,19 +49,18 @@ def remove_results(out: Path) -> None:
 
 
 def write_results(
-    out: Path, metrics: dict[str, Any], trace: dict[str, Any], posterior: SMCState | None
+    out: Path, metrics: dict[str, Any], trace: dict[str, Any], posterior: dict[str, Any] | None
 ) -> None:
-    """Write the results of a finished run into the folder `out`."""
+    """Write the results of a finished run into the folder `out`; `posterior` is particles and weights."""
     write_text(out / "trace.csv", _csv(trace))
     if posterior is not None:
         with whole_file(out / "posterior.npz") as path, path.open("wb") as stream:
-            weights = np.exp(np.asarray(posterior.log_weights))
-            np.savez(stream, particles=np.asarray(posterior.particles), weights=weights)
+            np.savez(stream, **posterior)
     write_text(out / "metrics.json", json.dumps(metrics, indent=2, allow_nan=False) + "\n")
 
 
 def _csv(columns: dict[str, Any]) -> str:
-    """Rows of the trace; numbers in the shortest form that reads back the same, None as nothing."""
+    """Rows of the trace; numbers in the shortest form that reads back the same, None as an empty cell."""
     rows = zip(*(_cells(column) for column in columns.values()), strict=True)
     return "\n".join([",".join(columns), *(",".join(row) for row in rows)]) + "\n"
 

@@ -7,11 +7,12 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from smcda.config import SamplerConfig
 from smcda.errors import BadInput
+from smcda.models.base import Model
 from smcda.models.priors import Parameters, Prior
 from smcda.run.loop import Run
-from smcda.settings import Settings
-from smcda.smc.target import LogLikelihood
+from smcda.smc.likelihood import LogLikelihood
 
 
 class Posterior(NamedTuple):
@@ -36,14 +37,15 @@ def sample(
     """Sample the posterior of any model: the package's one-call interface.
 
     `log_likelihood(parameters, x, y)` gives the log-likelihood of each example of a slice; parameters
-    are whatever pytree `prior` draws. Settings are those of `Settings`, by name. With `shuffle` false the
-    data come in in the order given.
+    are whatever pytree `prior` draws. Settings are the options of `SamplerConfig`, by name. With `shuffle`
+    false the data are used in the order given.
     """
-    unknown = sorted(set(settings) - {field.name for field in dataclasses.fields(Settings)})
+    unknown = sorted(set(settings) - {field.name for field in dataclasses.fields(SamplerConfig)})
     if unknown:
-        known = ", ".join(field.name for field in dataclasses.fields(Settings))
+        known = ", ".join(field.name for field in dataclasses.fields(SamplerConfig))
         raise BadInput(f"setting {unknown[0]!r} is unknown: choose from {known}")
-    run = Run(log_likelihood, prior, np.asarray(x), np.asarray(y), Settings(**settings), seed, shuffle)
-    run.advance(run.settings.iterations)
-    parameters = jax.vmap(run.algorithm.target.unravel)(run.state.particles)
+    config = SamplerConfig(**settings)
+    run = Run(Model(log_likelihood, prior), np.asarray(x), np.asarray(y), config, seed, shuffle)
+    run.advance(config.iterations)
+    parameters = jax.vmap(run.flat.unravel)(run.state.particles)
     return Posterior(parameters, np.exp(np.asarray(run.state.log_weights)), run.log_evidence(), run.trace())

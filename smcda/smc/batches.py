@@ -1,11 +1,11 @@
 """The training data on the device: shuffled once, addressed by ranges of examples.
 
-Every scheme asks for data in one of two ways: *append* (examples ``0 .. M_k`` of the shuffled
-order are in use, and the range only grows) or *fresh* (the next C examples, epoch after epoch).
-Both are a range of consecutive examples, so a minibatch is never a copy, and one compiled loop
-over slices of fixed length serves every M_k. The stored order is continued by a second copy of its
-beginning: a fresh range that runs over the end of an epoch goes on into the next one, and the last
-slice of a range that the slice length does not divide has something to read (which is then masked).
+Every scheme asks for data in one of two ways: *append* (examples ``0 .. M_k`` of the shuffled order are in
+use, and the range only grows) or *fresh* (the next C examples, epoch after epoch). Both are a range of
+consecutive examples, so a minibatch is never a copy, and one compiled loop over slices of fixed length
+serves every M_k. The stored order wraps around: a second copy of its beginning follows its end, so that a
+fresh range may cross from one epoch into the next, and the last slice of a range that the slice length does
+not divide has something to read (which is then masked).
 """
 
 from typing import NamedTuple
@@ -34,40 +34,40 @@ class Window(NamedTuple):
         return (self.start == other.start) & (self.split == other.split) & (self.stop == other.stop)
 
 
-class Batches(NamedTuple):
-    """Shuffled examples, continued by their own beginning, and how many there really are."""
+class ShuffledData(NamedTuple):
+    """Shuffled examples, followed by a copy of their beginning, and how many there really are."""
 
     x: Shaped[Array, "stored ..."]
     y: Shaped[Array, "stored ..."]
     n_data: Int[Array, ""]
 
 
-def stored(
+def to_device(
     x: Shaped[np.ndarray, "example ..."],
     y: Shaped[np.ndarray, "example ..."],
     *,
     seed: int | None,
-    overhang: int,
-) -> Batches:
-    """Put the data on the device, continued for `overhang` examples.
+    wraparound: int,
+) -> ShuffledData:
+    """Put the data on the device, followed by their first `wraparound` examples.
 
     The order is drawn from `seed`; with None the data keep the order they have.
     """
     n_data = len(x)
     order = np.arange(n_data) if seed is None else np.random.default_rng(seed).permutation(n_data)
-    rows = order[np.arange(n_data + overhang) % n_data]
-    return Batches(jnp.asarray(x[rows]), jnp.asarray(y[rows]), jnp.asarray(n_data, jnp.int32))
+    rows = order[np.arange(n_data + wraparound) % n_data]
+    return ShuffledData(jnp.asarray(x[rows]), jnp.asarray(y[rows]), jnp.asarray(n_data, jnp.int32))
 
 
 def read_slice(
-    batches: Batches, first: Int[Array, ""], end: Int[Array, ""], length: int
+    data: ShuffledData, first: Int[Array, ""], end: Int[Array, ""], length: int
 ) -> tuple[Shaped[Array, "slice ..."], Shaped[Array, "slice ..."], Bool[Array, " slice"]]:
     """Read `length` examples from `first` on, with a mask that is false from `end` on."""
-    x = jax.lax.dynamic_slice_in_dim(batches.x, first, length)
-    y = jax.lax.dynamic_slice_in_dim(batches.y, first, length)
+    x = jax.lax.dynamic_slice_in_dim(data.x, first, length)
+    y = jax.lax.dynamic_slice_in_dim(data.y, first, length)
     return x, y, first + jnp.arange(length) < end
 
 
-def slices(n_examples: Int[Array, ""], length: int) -> Int[Array, ""]:
+def n_slices(n_examples: Int[Array, ""], length: int) -> Int[Array, ""]:
     """How many slices of `length` cover `n_examples`."""
     return (n_examples + length - 1) // length

@@ -10,13 +10,13 @@ is the case S = 1, Hamiltonian Monte Carlo (HMC) any S; both share one compiled 
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from smcda.smc.target import LikelihoodSums
+from smcda.smc.likelihood import LikelihoodSums
 
 
 class Position(NamedTuple):
@@ -44,7 +44,7 @@ def leapfrog(
     step_size: Float[Array, ""],
     n_steps: Int[Array, ""],
 ) -> Move:
-    """Draw momenta and follow the dynamics for `n_steps`, one gradient sweep each."""
+    """Draw momenta and follow the dynamics for `n_steps`, one gradient of the whole window each."""
     start = jax.random.normal(key, position.particles.shape, position.particles.dtype)
 
     def one_step(_: Array, carry: tuple[Position, Array]) -> tuple[Position, Array]:
@@ -58,15 +58,25 @@ def leapfrog(
     return Move(position, jnp.sum((start - end) * (start + end), axis=1) / 2)
 
 
+def one_per_step(n_steps: Any) -> Any:
+    """Gradients of the window that `leapfrog` takes: one per step, the first point's being known."""
+    return n_steps
+
+
 class Kernel(NamedTuple):
-    """A move, how many gradient sweeps it makes by default, and whether that can be changed."""
+    """A move and what it costs.
+
+    `gradients(n_steps)` counts the gradients of the whole window that one move evaluates, for a number of
+    steps that may be traced. `default_steps` is S where none is chosen; `steps_are_fixed` forbids choosing.
+    """
 
     move: Callable[..., Move]
     default_steps: int
-    steps_are_fixed: bool
+    steps_are_fixed: bool = False
+    gradients: Callable[[Any], Any] = one_per_step
 
 
 KERNELS: dict[str, Kernel] = {
     "ld": Kernel(leapfrog, default_steps=1, steps_are_fixed=True),
-    "hmc": Kernel(leapfrog, default_steps=3, steps_are_fixed=False),
+    "hmc": Kernel(leapfrog, default_steps=3),
 }

@@ -2,7 +2,7 @@
 
 Each resampler draws J ancestors so that particle j has on average ``J * weight_j`` offspring. They
 differ in the noise around that average: multinomial (the paper's) is the noisiest; stratified and
-systematic draw one point a stratum of the cumulated weights; residual keeps ``floor(J weight_j)``
+systematic draw one point per stratum of the cumulated weights; residual keeps ``floor(J weight_j)``
 copies for certain and draws the rest.
 """
 
@@ -85,7 +85,7 @@ def _look_up(
     return jnp.minimum(found, last_alive)
 
 
-def distinct(labels: Int[Array, " particle"]) -> Int[Array, ""]:
+def n_unique(labels: Int[Array, " particle"]) -> Int[Array, ""]:
     """How many different labels there are, each in ``0 .. J-1``."""
     present: Bool[Array, " particle"] = jnp.zeros(labels.shape, bool).at[labels].set(True)
     return jnp.sum(present)

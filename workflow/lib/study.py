@@ -94,6 +94,11 @@ class Study:
                 words += [f"--{name.replace('_', '-')}"] + [str(value)] * (value is not True)
         return " ".join(words)
 
+    def device_options(self) -> str:
+        """Options of `smcda run` that say where it runs; on a CPU each run has one core."""
+        device = self.settings["device"]
+        return f"--device {device}" + " --threads 1" * (device == "cpu")
+
     def data_options(self, mirror: str | None, cache: str | None) -> str:
         """Options of `smcda data`: where the images come from and how many are used."""
         full = self.settings["source"] == "full"

@@ -1,77 +1,73 @@
-"""What the published text leaves open, tried one change at a time (workflow/scripts/variants.py), and how near
-to the limit of leapfrog its step size is (workflow/scripts/curvature.py).
+"""Ablations: the config's named overrides, run by the rule that makes every run, and the curvature along a run.
 
-Asked for by name only: `snakemake decisions --configfile config/cpu-study.yaml`, likewise `curvatures`.
+Asked for by name only: `snakemake ablations --config scale=cpu`, likewise `curvatures`. The runs that they are
+compared with are the study's own (`snakemake summary`).
 """
 
-from variants import VARIANTS
+ABLATIONS = STUDY.ablations()
 
 
-rule variant:
+localrules:
+    ablations,
+
+
+rule ablations:
     input:
-        data=rules.data.output.data,
-    output:
-        out("variants/{dataset}/{variant}/{kernel}/seed-{seed}.json"),
-    log:
-        out("logs/variants/{dataset}/{variant}/{kernel}/seed-{seed}.log"),
-    wildcard_constraints:
-        variant="|".join(VARIANTS),
-    threads: 1
-    params:
-        network=lambda wildcards: NETWORKS[wildcards.dataset],
-        particles=STUDY.settings["particles"],
-        iterations=STUDY.settings["iterations"],
-        model=lambda wildcards: STUDY.model_options(NETWORKS[wildcards.dataset]),
-        sampler=SAMPLER,
-        source=script_hash("variants.py", "variant_models.py", "variant_sampler.py"),
-    message:
-        "Trying {wildcards.variant}: {wildcards.dataset}, {wildcards.kernel}, seed {wildcards.seed}"
-    shell:
-        "python workflow/scripts/variants.py --variant {wildcards.variant} --data {input.data}"
-        " --network {params.network} --kernel {wildcards.kernel} --seed {wildcards.seed}"
-        " --particles {params.particles} --iterations {params.iterations} {params.model} --threads {threads}"
-        " --out {output} 2> {log}"
-
-
-rule decisions:
-    input:
-        # What each is compared with: the study's own runs, with nothing changed.
-        of_all_runs(rules.run.output.metrics, "constant"),
-        [
-            rules.variant.output[0].format(
-                dataset=dataset, variant=name, kernel=kernel, seed=seed
-            )
-            for name, variant in VARIANTS.items()
-            for dataset in STUDY.settings["datasets"]
-            for kernel in STUDY.settings["kernels"]
-            for seed in STUDY.settings["seeds"]
-            if name != "default"
-            and NETWORKS[dataset] in variant.networks
-            and kernel in variant.kernels
+        metrics=[
+            file
+            for ablation in ABLATIONS
+            for file in of_runs(rules.run.output.metrics, ablation)
         ],
+        source=sources("summarise.py"),
+    output:
+        runs=out("ablations.csv"),
+    log:
+        out("logs/ablations.log"),
+    params:
+        runs=[
+            run | {"ablation": ablation.ablation}
+            for ablation in ABLATIONS
+            for run in ablation.runs()
+        ],
+    message:
+        "Collecting the ablations"
+    script:
+        "../scripts/summarise.py"
+
+
+def of_curvature(name):
+    """A resource of rule curvature: those of the run that it follows."""
+    return lambda wildcards, attempt: run_resources(
+        STUDY, wildcards.dataset, "constant", wildcards.kernel, attempt
+    )[name]
 
 
 rule curvature:
     input:
         data=rules.data.output.data,
+        source=sources("measure_curvature.py"),
     output:
-        out("curvature/{dataset}/{kernel}/seed-{seed}.csv"),
+        csv=out("curvature/{dataset}/{kernel}/seed-{seed}.csv"),
     log:
         out("logs/curvature/{dataset}/{kernel}/seed-{seed}.log"),
     threads: 1
+    resources:
+        gpu=of_curvature("gpu"),
+        runtime=of_curvature("runtime"),
+        mem_mb=of_curvature("mem_mb"),
     params:
         network=lambda wildcards: NETWORKS[wildcards.dataset],
-        particles=STUDY.settings["particles"],
-        iterations=STUDY.settings["iterations"],
-        model=lambda wildcards: STUDY.model_options(NETWORKS[wildcards.dataset]),
-        sampler=SAMPLER,
-        source=script_hash("curvature.py", "variants.py", "variant_models.py"),
+        options=lambda wildcards: STUDY.run_options(
+            wildcards.dataset, "constant", wildcards.kernel
+        ),
+        device=STUDY.device_options(),
+        numerics=NUMERICS,
     message:
         "Following the curvature: {wildcards.dataset}, {wildcards.kernel}, seed {wildcards.seed}"
     shell:
-        "python workflow/scripts/curvature.py --data {input.data} --network {params.network}"
-        " --kernel {wildcards.kernel} --seed {wildcards.seed} --particles {params.particles}"
-        " --iterations {params.iterations} {params.model} --threads {threads} --out {output} 2> {log}"
+        "python workflow/scripts/measure_curvature.py --data {input.data:q} --network {params.network}"
+        " --scheme constant --kernel {wildcards.kernel} --seed {wildcards.seed} {params.options}"
+        " {params.device} --compilation-cache {config[compilation_cache]:q} --out {output.csv:q} 2> {log:q}"
 
 
 rule curvatures:

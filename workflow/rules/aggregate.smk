@@ -1,9 +1,14 @@
 """All runs as one table, and their means over seeds."""
 
 
+localrules:
+    summary,
+
+
 rule summary:
     input:
-        metrics=of_all_runs(rules.run.output.metrics),
+        metrics=of_runs(rules.run.output.metrics),
+        source=sources("summarise.py"),
     output:
         runs=out("runs.csv"),
         summary=out("summary.csv"),
@@ -13,8 +18,7 @@ rule summary:
         out("benchmarks/summary.tsv")
     params:
         runs=STUDY.runs(),
-        source=script_hash("summary.py"),
     message:
         "Summarising all runs"
     script:
-        "../scripts/summary.py"
+        "../scripts/summarise.py"

@@ -1,26 +1,32 @@
-"""Shared by all rules: the checked config, folders, hashes of sources."""
+"""Shared by all rules: the checked config, paths, and what a script is made of.
+
+Paths are relative to the project's folder, so that a build that was moved is still up to date. Sources of the
+workflow are inputs: Snakemake compares inputs by date first and then by checksum, so that touching a script
+rebuilds nothing and changing it does. Its trigger `code` would look at a script's date only, and is left out
+(profiles/).
+"""
 
 import os
 import shutil
 import sys
 from pathlib import Path
 
-WORKFLOW = Path(workflow.basedir) / "workflow"
-PAPER = Path(workflow.basedir) / "paper"
-sys.path[:0] = [str(WORKFLOW)]
-sys.path.append(str(WORKFLOW / "scripts"))
+from filelock import FileLock, Timeout
 
-from study import (
-    NETWORKS,
-    ConfigError,
-    prefer_own_commands,
-    resolve,
-    source_hash,
-    take_lock,
-)
+# Scripts inherit this path, and find `lib` by it.
+sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
+
+from lib.config import NETWORKS, ConfigError
+from lib.script import WORKFLOW, sources
+from lib.study import resolve
+
+PAPER = Path("paper")
+
+# Rules find the commands of the environment that runs Snakemake, also when it was not activated.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 try:
-    STUDY = resolve(config, WORKFLOW / "schemas" / "config.schema.yaml")
+    STUDY = resolve(config)
 except ConfigError as error:
     raise WorkflowError(f"config: {error}") from None
 
@@ -30,62 +36,30 @@ def out(path):
     return f"{STUDY.folder}/{path}"
 
 
-def script_hash(*names):
-    """Hash of some of the workflow's scripts."""
-    return source_hash(*(WORKFLOW / "scripts" / name for name in names))
+def of_runs(pattern, study=STUDY, scheme=None):
+    """One file of every run of a study, or of one scheme's runs."""
+    return [pattern.format(study=study.path, **run) for run in study.runs(scheme)]
 
 
-def of_all_runs(pattern, scheme=None):
-    """One file of every run of the study, or of a scheme's runs."""
-    return [pattern.format(**run) for run in STUDY.runs(scheme)]
-
-
-LOCK = None
+LOCK = FileLock(".snakemake/smcda.lock")
 
 
 def keep_others_out():
-    """Take the folder's lock, for as long as this process lives; a dry run never gets here."""
-    global LOCK
-    try:
-        LOCK = take_lock(Path(".snakemake"))
-    except ConfigError as error:
-        raise WorkflowError(str(error)) from None
+    """Lock the folder while this process lives; a dry run never gets here.
 
-
-def summarise_what_is_there():
-    """After a failure: summarise the runs that finished and say which did not.
-
-    The files are dated to the beginning of time, so that the next Snakemake makes them anew: every
-    run that is there is newer. If none is, they would pass for finished, and are removed.
+    Snakemake's own lock outlives a killed process and would have to be removed by hand before work can resume.
     """
-    from summary import write_summary
-
-    tables = [
-        Path(path) for path in (rules.summary.output.runs, rules.summary.output.summary)
-    ]
-    files = [Path(path) for path in of_all_runs(rules.run.output.metrics)]
-    wants_no_runs = set(workflow.dag_settings.targets) == {"verify"}
-    if LOCK is None or wants_no_runs or all(file.exists() for file in files):
-        return
-    for run in write_summary(STUDY.runs(), files, *tables):
-        log = rules.run.log[0].format(**run)
-        print(
-            "missing: {dataset} {scheme} {kernel} seed {seed}".format(**run),
-            f"(see {log})",
-            file=sys.stderr,
-        )
-    for path in tables:
-        if any(file.exists() for file in files):
-            os.utime(path, (0, 0))
-        else:
-            path.unlink()
-
-
-prefer_own_commands()
+    try:
+        LOCK.acquire(blocking=False)
+    except Timeout:
+        raise WorkflowError(
+            "another Snakemake is at work in this folder: wait for it, or stop it"
+        ) from None
 
 
 wildcard_constraints:
+    study="runs|ablations/[^/]+",
     dataset="|".join(NETWORKS),
-    scheme="[a-z_]+",
-    kernel="[a-z_]+",
+    scheme="[a-z0-9_]+",
+    kernel="[a-z0-9_]+",
     seed="[0-9]+",

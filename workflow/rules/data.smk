@@ -1,20 +1,23 @@
-"""One verified file a dataset."""
+"""One verified file per dataset."""
+
+BUNDLED = STUDY.settings["source"] == "bundled"
+
+
+localrules:
+    data,
 
 
 rule data:
+    input:
+        images=["smcda/data/bundled/{dataset}.npz"] * BUNDLED,
+        source=["smcda/data/dataset.py", "smcda/data/mnist.py"],
     output:
         data=out("data/{dataset}.npz"),
     log:
         out("logs/data/{dataset}.log"),
     params:
         options=STUDY.data_options(config["mirror_dir"], config["download_cache"]),
-        source=source_hash(
-            *(
-                WORKFLOW.parent / "smcda" / "data" / name
-                for name in ("dataset.py", "mnist.py")
-            )
-        ),
     message:
         "Preparing {wildcards.dataset}"
     shell:
-        "smcda data {wildcards.dataset} {params.options} --out {output.data} 2> {log}"
+        "smcda data {wildcards.dataset} {params.options} --out {output.data:q} 2> {log:q}"

@@ -1,166 +1,130 @@
 """The figures: one script each, as PDF for the paper and PNG for everything else."""
 
 FIGURES = ["schedules", "cost", "learning_curves", "degeneracy", "reliability"]
-if "smooth_data_annealing" in STUDY.settings["schemes"]:
+SMOOTH = "smooth_data_annealing"
+if SMOOTH in STUDY.settings["schemes"]:
     FIGURES.append("beta_traces")
+
+
+localrules:
+    schedules,
+    cost,
+    learning_curves,
+    degeneracy,
+    reliability,
+    beta_traces,
+
+
+def figure(name, category, title):
+    """Both files of a figure; the report shows the PNG."""
+    caption, labels = f"../report/{name}.rst", {"artefact": title, "kind": "figure"}
+    png = out(f"figures/{name}.png")
+    return {
+        "pdf": out(f"figures/{name}.pdf"),
+        "png": report(png, caption=caption, category=category, labels=labels),
+    }
 
 
 rule schedules:
     input:
-        traces=of_all_runs(rules.run.output.trace),
+        traces=of_runs(rules.run.output.trace),
+        source=sources("plot_schedules.py"),
     output:
-        pdf=out("figures/schedules.pdf"),
-        png=report(
-            out("figures/schedules.png"),
-            caption="../report/schedules.rst",
-            category="Schedules",
-            labels={
-                "artefact": "How much data each iteration uses, one panel a scheme",
-                "kind": "figure",
-            },
+        **figure(
+            "schedules", "Schedules", "Data used per iteration, one panel per scheme"
         ),
     log:
         out("logs/figures/schedules.log"),
-    benchmark:
-        out("benchmarks/figures/schedules.tsv")
     params:
         runs=STUDY.runs(),
-        source=script_hash("schedules.py", "figure_style.py"),
     message:
         "Drawing schedules"
     script:
-        "../scripts/schedules.py"
-
-
-rule beta_traces:
-    input:
-        traces=of_all_runs(rules.run.output.trace, "smooth_data_annealing"),
-    output:
-        pdf=out("figures/beta_traces.pdf"),
-        png=report(
-            out("figures/beta_traces.png"),
-            caption="../report/beta_traces.rst",
-            category="Schedules",
-            labels={
-                "artefact": "beta and minibatches of smooth data annealing over iterations",
-                "kind": "figure",
-            },
-        ),
-    log:
-        out("logs/figures/beta_traces.log"),
-    benchmark:
-        out("benchmarks/figures/beta_traces.tsv")
-    params:
-        runs=STUDY.runs("smooth_data_annealing"),
-        source=script_hash("beta_traces.py", "figure_style.py"),
-    message:
-        "Drawing beta traces"
-    script:
-        "../scripts/beta_traces.py"
+        "../scripts/plot_schedules.py"
 
 
 rule cost:
     input:
         summary=rules.summary.output.summary,
+        source=sources("plot_cost.py"),
     output:
-        pdf=out("figures/cost.pdf"),
-        png=report(
-            out("figures/cost.png"),
-            caption="../report/cost.rst",
-            category="Results",
-            labels={
-                "artefact": "Test accuracy and log-likelihood against cost",
-                "kind": "figure",
-            },
-        ),
+        **figure("cost", "Results", "Test accuracy and log-likelihood against cost"),
     log:
         out("logs/figures/cost.log"),
-    benchmark:
-        out("benchmarks/figures/cost.tsv")
-    params:
-        source=script_hash("cost.py", "figure_style.py"),
     message:
         "Drawing cost"
     script:
-        "../scripts/cost.py"
+        "../scripts/plot_cost.py"
 
 
 rule learning_curves:
     input:
-        traces=of_all_runs(rules.run.output.trace),
+        traces=of_runs(rules.run.output.trace),
+        source=sources("plot_learning_curves.py"),
     output:
-        pdf=out("figures/learning_curves.pdf"),
-        png=report(
-            out("figures/learning_curves.png"),
-            caption="../report/learning_curves.rst",
-            category="Results",
-            labels={
-                "artefact": "Test scores on the way against gradient evaluations",
-                "kind": "figure",
-            },
+        **figure(
+            "learning_curves", "Results", "Test scores against gradient evaluations"
         ),
     log:
         out("logs/figures/learning_curves.log"),
-    benchmark:
-        out("benchmarks/figures/learning_curves.tsv")
     params:
         runs=STUDY.runs(),
-        source=script_hash("learning_curves.py", "figure_style.py"),
     message:
         "Drawing learning curves"
     script:
-        "../scripts/learning_curves.py"
+        "../scripts/plot_learning_curves.py"
 
 
 rule degeneracy:
     input:
-        traces=of_all_runs(rules.run.output.trace),
+        traces=of_runs(rules.run.output.trace),
+        source=sources("plot_degeneracy.py"),
     output:
-        pdf=out("figures/degeneracy.pdf"),
-        png=report(
-            out("figures/degeneracy.png"),
-            caption="../report/degeneracy.rst",
-            category="Diagnostics",
-            labels={
-                "artefact": "Effective sample size and unique ancestors over iterations",
-                "kind": "figure",
-            },
+        **figure(
+            "degeneracy", "Diagnostics", "Effective sample size and unique ancestors"
         ),
     log:
         out("logs/figures/degeneracy.log"),
-    benchmark:
-        out("benchmarks/figures/degeneracy.tsv")
     params:
         runs=STUDY.runs(),
-        source=script_hash("degeneracy.py", "figure_style.py"),
     message:
         "Drawing degeneracy"
     script:
-        "../scripts/degeneracy.py"
+        "../scripts/plot_degeneracy.py"
 
 
 rule reliability:
     input:
-        metrics=of_all_runs(rules.run.output.metrics),
+        metrics=of_runs(rules.run.output.metrics),
+        source=sources("plot_reliability.py"),
     output:
-        pdf=out("figures/reliability.pdf"),
-        png=report(
-            out("figures/reliability.png"),
-            caption="../report/reliability.rst",
-            category="Diagnostics",
-            labels={"artefact": "Reliability diagrams", "kind": "figure"},
-        ),
+        **figure("reliability", "Diagnostics", "Reliability diagrams"),
     log:
         out("logs/figures/reliability.log"),
-    benchmark:
-        out("benchmarks/figures/reliability.tsv")
     params:
         runs=STUDY.runs(),
-        source=script_hash("reliability.py", "figure_style.py"),
     message:
         "Drawing reliability"
     script:
-        "../scripts/reliability.py"
+        "../scripts/plot_reliability.py"
+
+
+rule beta_traces:
+    input:
+        traces=of_runs(rules.run.output.trace, scheme=SMOOTH),
+        source=sources("plot_beta.py"),
+    output:
+        **figure(
+            "beta_traces", "Schedules", "beta and minibatches of smooth data annealing"
+        ),
+    log:
+        out("logs/figures/beta_traces.log"),
+    params:
+        runs=STUDY.runs(SMOOTH),
+    message:
+        "Drawing beta traces"
+    script:
+        "../scripts/plot_beta.py"
 
 
 rule figures:

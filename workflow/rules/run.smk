@@ -1,53 +1,69 @@
-"""One sampling run for every dataset x scheme x kernel x seed.
+"""One sampling run for every dataset x scheme x kernel x seed, of the study and of its ablations.
 
 A run asks for a GPU only where the config does; on a CPU it takes one core, and Snakemake starts as
-many at once as there are. Run time and memory are asked for by the cost model: a scheduler that is told
+many at once as there are. Run time and memory are asked for by the cost model: a scheduler that knows
 how long a run takes starts the short ones sooner. Checkpoints are no output of the rule, because
-Snakemake removes outputs before a rerun; a run that was stopped goes on from them and removes them when it
-is done. How often they are saved is no param but a resource: no result depends on it, and a change must
-rerun nothing.
+Snakemake removes outputs before a rerun; a run that was stopped resumes from them and removes them when it
+is done. What no result depends on (how often checkpoints are saved, where compiled programs are cached) is read
+from the config and is no param, so that changing it reruns nothing.
 """
 
-import cost_model
+from lib import resources as cost
 
 from smcda.run.fingerprint import numeric_sources
 
-SAMPLER = numeric_sources()
-ON_CPU = STUDY.settings["device"] == "cpu"
+NUMERICS = numeric_sources()
+
+
+def run_resources(study, dataset, scheme, kernel, attempt):
+    """What one run asks a scheduler for."""
+    return {
+        "gpu": 0 if study.settings["device"] == "cpu" else 1,
+        "runtime": cost.runtime_minutes(study, dataset, scheme, kernel, attempt),
+        "mem_mb": cost.memory_mb(study, attempt),
+    }
+
+
+def of_run(name):
+    """A resource of rule run."""
+    return lambda wildcards, attempt: run_resources(
+        STUDY.at(wildcards.study),
+        wildcards.dataset,
+        wildcards.scheme,
+        wildcards.kernel,
+        attempt,
+    )[name]
 
 
 rule run:
     input:
         data=rules.data.output.data,
     output:
-        metrics=out("runs/{dataset}/{scheme}/{kernel}/seed-{seed}/metrics.json"),
-        trace=out("runs/{dataset}/{scheme}/{kernel}/seed-{seed}/trace.csv"),
+        metrics=out("{study}/{dataset}/{scheme}/{kernel}/seed-{seed}/metrics.json"),
+        trace=out("{study}/{dataset}/{scheme}/{kernel}/seed-{seed}/trace.csv"),
     log:
-        out("logs/runs/{dataset}/{scheme}/{kernel}/seed-{seed}.log"),
+        out("logs/{study}/{dataset}/{scheme}/{kernel}/seed-{seed}.log"),
     benchmark:
-        out("benchmarks/runs/{dataset}/{scheme}/{kernel}/seed-{seed}.tsv")
+        out("benchmarks/{study}/{dataset}/{scheme}/{kernel}/seed-{seed}.tsv")
     threads: 1
     resources:
-        gpu=0 if ON_CPU else 1,
-        runtime=lambda wildcards, attempt: cost_model.runtime_minutes(
-            STUDY.settings, wildcards.scheme, wildcards.kernel, attempt
-        ),
-        mem_mb=lambda wildcards, attempt: cost_model.memory_mb(STUDY.settings, attempt),
-        checkpoint_every=str(config["checkpoint_every"]),
+        gpu=of_run("gpu"),
+        runtime=of_run("runtime"),
+        mem_mb=of_run("mem_mb"),
     params:
         network=lambda wildcards: NETWORKS[wildcards.dataset],
-        options=lambda wildcards: STUDY.run_options(
-            NETWORKS[wildcards.dataset], wildcards.scheme, wildcards.kernel
+        options=lambda wildcards: STUDY.at(wildcards.study).run_options(
+            wildcards.dataset, wildcards.scheme, wildcards.kernel
         ),
-        device=STUDY.settings["device"] + (" --threads 1" if ON_CPU else ""),
-        cache=config["compilation_cache"],
+        device=lambda wildcards: STUDY.at(wildcards.study).device_options(),
+        folder=lambda wildcards, output: str(Path(output.metrics).parent),
         checkpoints=out("checkpoints"),
-        sampler=SAMPLER,
+        numerics=NUMERICS,
     message:
-        "Sampling {wildcards.dataset}, {wildcards.scheme}, {wildcards.kernel}, seed {wildcards.seed}"
+        "Sampling {wildcards.study}: {wildcards.dataset}, {wildcards.scheme}, {wildcards.kernel}, seed {wildcards.seed}"
     shell:
-        "smcda run --data {input.data} --network {params.network} --scheme {wildcards.scheme}"
-        " --kernel {wildcards.kernel} --seed {wildcards.seed} --out $(dirname {output.metrics})"
-        " {params.options} --device {params.device} --compilation-cache {params.cache}"
-        " --checkpoint-dir {params.checkpoints} --checkpoint-every {resources.checkpoint_every}"
-        " --overwrite > {log} 2>&1"
+        "smcda run --data {input.data:q} --network {params.network} --scheme {wildcards.scheme}"
+        " --kernel {wildcards.kernel} --seed {wildcards.seed} --out {params.folder:q}"
+        " {params.options} {params.device} --compilation-cache {config[compilation_cache]:q}"
+        " --checkpoint-dir {params.checkpoints:q} --checkpoint-every {config[checkpoint_every]}"
+        " --overwrite > {log:q} 2>&1"

@@ -1,17 +1,21 @@
 """All runs as one table (`runs.csv`), and mean and spread over seeds (`summary.csv`).
 
-A run that is not there is named in the column `missing_seeds` of its group; nothing is averaged over
-fewer seeds without saying so. What was read is remembered beside the tables with each file's size and
-date, so that a study of thousands that grows or is mended opens only what is new.
+A run that is not there is named in the column `missing_seeds` of its group; nothing is averaged over fewer
+seeds without saying so. Which run a file belongs to is known from its path, not from its content.
+
+Snakemake calls this when all runs are finished. For what is finished so far:
+
+    python workflow/scripts/summarise.py results/laptop [--out DIR]
 """
 
+import argparse
+import itertools
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-
-from smcda._io import write_text
 
 GROUP = ["dataset", "scheme", "kernel"]
 METRICS = [
@@ -26,61 +30,32 @@ METRICS = [
     "evaluation_s",
     "gradient_evaluations",
 ]
-RUN_COLUMNS = [
-    *GROUP,
-    "seed",
-    "network",
-    "n_parameters",
-    "particles",
-    "iterations",
-    "n_train",
-    "n_test",
-    *METRICS,
-    "log_evidence",
-    "peak_memory_mb",
-    "device",
-]
+SETTINGS = ["prior_scale", "batch_norm", "step_size", "leapfrog_steps", "batch_size", "initial_batch"]
+SETTINGS += ["resampling", "weight_target", "gradients"]
+VERSIONS = ["smcda_version", "jax_version", "flax_version"]
+RUN_COLUMNS = [*GROUP, "seed", "ablation", "network", "n_parameters", "particles", "iterations"]
+RUN_COLUMNS += ["n_train", "n_test", *METRICS, "log_evidence", "peak_memory_mb", "device"]
+RUN_COLUMNS += [*SETTINGS, "resumed", *VERSIONS, "machine", "python", "commit"]
+SHOWN = [*GROUP, "n_seeds", "missing_seeds"]
+SHOWN += ["test_accuracy_mean", "test_log_likelihood_mean", "runtime_s_mean"]
 
 
-MEMORY = ".runs_read.json"
-"""Beside `runs.csv`; may be deleted at any time."""
+def read_run(run: dict[str, Any], file: Path) -> dict[str, Any]:
+    """One row of `runs.csv`: the run's place in the study, and what it recorded of itself."""
+    metrics = json.loads(Path(file).read_text())
+    versions = {f"{name}_version": version for name, version in metrics.get("versions", {}).items()}
+    recorded = metrics.get("settings", {}) | metrics | versions | {"ablation": ""} | run
+    return {name: recorded.get(name) for name in RUN_COLUMNS}
 
 
-def read_runs(files: list[Path], memory: Path) -> list[dict[str, Any]]:
-    """What `runs.csv` says of every finished run, opening only files that changed since last time."""
-    known = _remembered(memory)
-    rows, seen = [], {}
-    for file in files:
-        status = file.stat()
-        stamp = [status.st_mtime_ns, status.st_size]
-        old_stamp, row = known.get(str(file), (None, {}))
-        if old_stamp != stamp:
-            metrics = json.loads(file.read_text())
-            row = {name: metrics[name] for name in RUN_COLUMNS}
-        seen[str(file)] = (stamp, row)
-        rows.append(row)
-    write_text(memory, json.dumps({"columns": RUN_COLUMNS, "files": seen}))
-    return rows
-
-
-def _remembered(memory: Path) -> dict[str, Any]:
-    """What was read last time; nothing if there was no last time or other columns were wanted then."""
-    if not memory.exists():
-        return {}
-    try:
-        content = json.loads(memory.read_text())
-    except json.JSONDecodeError:
-        return {}
-    return content["files"] if content["columns"] == RUN_COLUMNS else {}
-
-
-def runs_table(metrics: list[dict[str, Any]]) -> pd.DataFrame:
-    """One row a run, in the order given."""
-    return pd.DataFrame([{name: run[name] for name in RUN_COLUMNS} for run in metrics], columns=RUN_COLUMNS)
+def runs_table(runs: list[dict[str, Any]], files: list[Path]) -> pd.DataFrame:
+    """One row per run, in the order given."""
+    rows = [read_run(run, file) for run, file in zip(runs, files, strict=True)]
+    return pd.DataFrame(rows, columns=RUN_COLUMNS)
 
 
 def summarise(runs: pd.DataFrame, expected: list[dict[str, Any]]) -> pd.DataFrame:
-    """One row a dataset x scheme x kernel: means, standard deviations, speed-ups over full batch."""
+    """One row per dataset x scheme x kernel: means, standard deviations, speed-ups over full batch."""
     rows = []
     seeds_of: dict[tuple[str, ...], list[int]] = {}
     for run in expected:
@@ -103,19 +78,54 @@ def summarise(runs: pd.DataFrame, expected: list[dict[str, Any]]) -> pd.DataFram
     return summary
 
 
-def write_summary(
-    expected: list[dict[str, Any]], files: list[Path], runs_file: Path, summary_file: Path
-) -> list[dict[str, Any]]:
-    """Write both tables from the runs that are there; give back those that are not."""
-    there = [file.exists() for file in files]
-    finished = [file for file, exists in zip(files, there, strict=True) if exists]
-    runs = runs_table(read_runs(finished, runs_file.with_name(MEMORY)))
-    write_text(runs_file, runs.to_csv(index=False))
-    write_text(summary_file, summarise(runs, expected).to_csv(index=False))
-    return [run for run, exists in zip(expected, there, strict=True) if not exists]
+def finished_runs(study: Path) -> tuple[list[dict[str, Any]], list[Path]]:
+    """Find the runs, ablations included, that have finished in a study's folder."""
+    runs, files = [], []
+    for file in sorted(study.glob("**/seed-*/metrics.json")):
+        *place, dataset, scheme, kernel, seed, _ = file.relative_to(study).parts
+        if place[:1] in (["runs"], ["ablations"]) and seed.removeprefix("seed-").isdecimal():
+            run = {"dataset": dataset, "scheme": scheme, "kernel": kernel, "ablation": "/".join(place[1:])}
+            runs.append(run | {"seed": int(seed.removeprefix("seed-"))})
+            files.append(file)
+    return runs, files
+
+
+def main(job: Any) -> None:
+    """Write the tables of a rule."""
+    runs = runs_table(job.params.runs, job.input.metrics)
+    runs.to_csv(job.output.runs, index=False)
+    if job.output.get("summary"):
+        summarise(runs, job.params.runs).to_csv(job.output.summary, index=False)
+
+
+def command() -> None:
+    """Print the summary of what is finished, and write both tables where they are wanted."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("study", type=Path, help="folder of a study, such as results/laptop")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="also write runs.csv and summary.csv there")
+    options = parser.parse_args()
+    if options.out and options.out.resolve() == options.study.resolve():
+        sys.exit(f"summarise: {options.out} is the study, whose tables Snakemake writes: choose another")
+    runs = runs_table(*finished_runs(options.study))
+    study = runs[runs["ablation"] == ""]
+    if study.empty:
+        sys.exit(f"summarise: {options.study} has no finished run: give the folder of a study")
+    # A seed that any cell has is expected of all that have begun.
+    cells = study[GROUP].drop_duplicates().to_dict("records")
+    expected = [cell | {"seed": seed} for cell, seed in itertools.product(cells, sorted(set(study["seed"])))]
+    summary = summarise(study, expected)
+    print(summary[SHOWN].to_string(index=False))
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        runs.to_csv(options.out / "runs.csv", index=False)
+        summary.to_csv(options.out / "summary.csv", index=False)
 
 
 if "snakemake" in globals():
-    job = globals()["snakemake"]
-    files = [Path(path) for path in job.input.metrics]
-    write_summary(job.params.runs, files, Path(job.output.runs), Path(job.output.summary))
+    from lib.script import run_script
+
+    run_script(main, globals())
+elif __name__ == "__main__":
+    command()

@@ -2,9 +2,9 @@
 
 On a CPU, XLA runs a network as a few dozen passes over memory, each a small product, a transposition or
 an elementwise loop, and reaches a seventh of what the machine's matrix product does. Here the same
-arithmetic is a few hundred lines of C++: a group of images at a time (one a vector lane) goes forward and
+arithmetic is a few hundred lines of C++: a group of images at a time (one per vector lane) goes forward and
 backward through one particle's network without leaving the cache, and the sums over a window of images are
-one call that XLA makes. The machine's own compiler builds it, once; the library is kept beside XLA's
+one call that XLA makes. The machine's own compiler builds it, once; the library is cached beside XLA's
 compiled programs. Without a compiler, for other networks and on a GPU, XLA's own gradients are used; the
 two are equal to rounding.
 """
@@ -17,18 +17,18 @@ import shutil
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
-from smcda._io import user_cache, whole_file
+from smcda._io import whole_file
+from smcda.config import cache_dir
 from smcda.errors import SmcdaError
-from smcda.run.evaluation import ParticleLogits
-from smcda.smc.batches import Batches, Window
-from smcda.smc.target import LikelihoodSums, WindowSums
+from smcda.models.base import FastCode
+from smcda.smc.batches import ShuffledData, Window
+from smcda.smc.likelihood import LikelihoodSums
 
 NETWORKS = ("lenet5", "fashion_cnn")
 """Networks that there is native code for."""
@@ -48,19 +48,8 @@ class NotBuilt(SmcdaError):
     """The native code can't be had on this machine."""
 
 
-class Native(NamedTuple):
-    """What the native code can do with a network: `likelihood_sums`, and logits of all particles.
-
-    `library` names the code: another compiler, processor or source makes another name.
-    """
-
-    window_sums: WindowSums
-    logits: ParticleLogits
-    library: str
-
-
-def load(network: str, reference: UInt8[Array, "reference 28 28"] | None = None) -> Native:
-    """The functions of one of `NETWORKS`; builds and loads the code where need be.
+def load(network: str, reference: UInt8[Array, "reference 28 28"] | None = None) -> FastCode:
+    """Likelihood and logits of one of `NETWORKS`; builds and loads the code where need be.
 
     With `reference` images there is batch normalisation: over minibatches of as many images as these, and
     by the statistics of these themselves in the logits.
@@ -69,24 +58,24 @@ def load(network: str, reference: UInt8[Array, "reference 28 28"] | None = None)
     _register(library)
     code = network if reference is None else NORMALISED
     options = {} if reference is None else {"images_each": np.int64(len(reference))}
-    beside = () if reference is None else (reference,)
+    test_images = () if reference is None else (reference,)
 
-    def window_sums(
-        particles: Float[Array, "particle parameter"], batches: Batches, window: Window
+    def likelihood(
+        particles: Float[Array, "particle parameter"], data: ShuffledData, window: Window
     ) -> LikelihoodSums:
         n_particles, n_parameters = particles.shape
         shapes = ((2, n_particles), (2, n_particles, n_parameters))
         bounds = jnp.stack([window.start, window.split, window.stop])
         sums = jax.ffi.ffi_call(_target(code, "sums"), [jax.ShapeDtypeStruct(s, jnp.float32) for s in shapes])
-        return LikelihoodSums(*sums(particles, batches.x, batches.y, bounds, **options))
+        return LikelihoodSums(*sums(particles, data.x, data.y, bounds, **options))
 
     def logits(
         particles: Float[Array, "particle parameter"], images: UInt8[Array, "image 28 28"]
     ) -> Float[Array, "particle image 10"]:
         shape = jax.ShapeDtypeStruct((len(particles), len(images), 10), jnp.float32)
-        return jax.ffi.ffi_call(_target(code, "logits"), shape)(particles, images, *beside)
+        return jax.ffi.ffi_call(_target(code, "logits"), shape)(particles, images, *test_images)
 
-    return Native(window_sums, logits, library.name)
+    return FastCode(likelihood, logits, library.name)
 
 
 def _target(network: str, function: str) -> str:
@@ -123,7 +112,7 @@ def _library() -> Path:
     )
     for source in sorted((*_SOURCES.glob("*.h"), *_SOURCES.glob("*.cc"))):
         identity.update(source.read_bytes())
-    folder = Path(jax.config.values["jax_compilation_cache_dir"] or user_cache()) / "native"
+    folder = Path(jax.config.values["jax_compilation_cache_dir"] or cache_dir()) / "native"
     library = folder / f"gradients-{identity.hexdigest()[:16]}.so"
     if not library.exists():
         with whole_file(library) as unfinished:

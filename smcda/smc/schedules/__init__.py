@@ -1,45 +1,34 @@
-"""The six data-annealing schemes under one roof: which data the next iteration uses.
+"""The data-annealing schemes (elsewhere: data tempering, IBIS): which data the next iteration uses.
 
-A scheme is where it starts (`first`), a pure function that chooses the next window (`advance`) and
-the arrays that this function reads (`table`). The function is a static argument of the compiled
-step and the arrays are traced, so all fixed schemes share one compiled program.
+A new fixed scheme is a function and a line in the table of ``fixed.py``; the command line, the workflow and
+the figures know it from `SCHEDULES`.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
-from jaxtyping import Array
+from smcda.config import SamplerConfig
+from smcda.smc.schedules.base import BatchPlan, NextWindow, Schedule, ScheduleArgs
+from smcda.smc.schedules.fixed import FIXED, fixed
+from smcda.smc.schedules.smooth import smooth_data_annealing
 
-from smcda.smc.batches import Window
-from smcda.smc.schedules.fixed import FIXED_SCHEMES, Annealing, Schedule, follow, windows
-from smcda.smc.schedules.smooth import anneal, first_window, pace
+__all__ = ["SCHEDULES", "BatchPlan", "NextWindow", "Schedule", "ScheduleArgs", "make_schedule"]
 
-Advance = Callable[[Any, Array, Window, Array, Array], Window]
-"""``(table, iteration, window, weights, log_likelihoods) -> next window``."""
-
-
-class Scheme(NamedTuple):
-    """A data-annealing scheme, ready for one run."""
-
-    first: Window
-    advance: Advance
-    table: Any
-
-
-def _fixed(schedule: Callable[[Annealing], Schedule]) -> Callable[[Annealing], Scheme]:
-    def build(sizes: Annealing) -> Scheme:
-        table = windows(schedule(sizes), sizes.n_data)
-        return Scheme(Window(*(column[0] for column in table)), follow, table)
-
-    return build
-
-
-def smooth_data_annealing(sizes: Annealing) -> Scheme:
-    """Data come in at the pace of the target's entropy."""
-    return Scheme(first_window(sizes), anneal, pace(sizes))
-
-
-SCHEMES: dict[str, Callable[[Annealing], Scheme]] = {
-    **{name: _fixed(schedule) for name, schedule in FIXED_SCHEMES.items()},
+SCHEDULES: dict[str, Callable[[ScheduleArgs], Schedule]] = {
+    **{name: fixed(plan) for name, plan in FIXED.items()},
     "smooth_data_annealing": smooth_data_annealing,
 }
+
+
+def make_schedule(config: SamplerConfig, n_data: int) -> Schedule:
+    """The schedule that a config names, for so many training examples."""
+    config.check_data(n_data)
+    args = ScheduleArgs(
+        config.iterations,
+        n_data,
+        config.batch_size,
+        config.first_batch,
+        config.refine_from,
+        config.delta_entropy,
+        config.beta_restart,
+    )
+    return SCHEDULES[config.scheme](args)

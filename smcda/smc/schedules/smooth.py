@@ -1,7 +1,7 @@
-r"""Smooth data annealing (SDA): new examples come in at the pace the entropy allows.
+r"""Smooth data annealing (SDA): new examples are admitted as fast as the entropy allows.
 
 A minibatch joins with its likelihood raised to a small power beta, which then grows so that the
-entropy of the target changes at a constant rate dS an iteration. With O_new and O_old the negative
+entropy of the target changes at a constant rate dS per iteration. With O_new and O_old the negative
 log-likelihoods of the new and old examples, to first order
 
     beta <- min(1, beta + dS / |Var(O_new) + Cov(O_old, O_new)|),
@@ -17,12 +17,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from smcda.smc.batches import Window
-from smcda.smc.schedules.fixed import Annealing
-from smcda.smc.target import NEW, OLD
+from smcda.smc.likelihood import NEW, OLD
+from smcda.smc.schedules.base import Schedule, ScheduleArgs
+from smcda.smc.schedules.fixed import linear
 
 
-class Pace(NamedTuple):
-    """What decides how fast data come in."""
+class SmoothParams(NamedTuple):
+    """What decides how fast data are admitted."""
 
     n_data: Int[Array, ""]
     batch_size: Int[Array, ""]
@@ -30,24 +31,24 @@ class Pace(NamedTuple):
     beta_restart: Float[Array, ""]
 
 
-def pace(sizes: Annealing) -> Pace:
-    """Take the scheme's settings to the device."""
-    return Pace(
-        jnp.asarray(sizes.n_data, jnp.int32),
-        jnp.asarray(sizes.batch_size, jnp.int32),
-        jnp.asarray(sizes.delta_entropy, jnp.float32),
-        jnp.asarray(sizes.beta_restart, jnp.float32),
-    )
-
-
-def first_window(sizes: Annealing) -> Window:
-    """C new examples, at beta = 0: the prior itself."""
+def smooth_data_annealing(args: ScheduleArgs) -> Schedule:
+    """Start from C new examples at beta = 0, which is the prior itself."""
     zero = jnp.asarray(0, jnp.int32)
-    return Window(zero, zero, jnp.asarray(sizes.initial_batch, jnp.int32), jnp.asarray(0.0, jnp.float32))
+    stop = jnp.asarray(args.initial_batch, jnp.int32)
+    params = SmoothParams(
+        jnp.asarray(args.n_data, jnp.int32),
+        jnp.asarray(args.batch_size, jnp.int32),
+        jnp.asarray(args.delta_entropy, jnp.float32),
+        jnp.asarray(args.beta_restart, jnp.float32),
+    )
+    # It admits at most one minibatch per iteration, and has no refinement.
+    upper_bound = linear(args._replace(refine_from=1.0))
+    first = Window(zero, zero, stop, jnp.asarray(0.0, jnp.float32))
+    return Schedule(first, next_window, params, upper_bound, is_fixed=False)
 
 
-def anneal(
-    pace: Pace,
+def next_window(
+    params: SmoothParams,
     iteration: Int[Array, ""],
     window: Window,
     weights: Float[Array, " particle"],
@@ -56,14 +57,14 @@ def anneal(
     """Raise beta, or let the next minibatch join once beta has reached 1."""
     del iteration
     new_is_in = window.beta >= 1
-    all_is_in = new_is_in & (window.stop >= pace.n_data)
+    all_is_in = new_is_in & (window.stop >= params.n_data)
     joins = new_is_in & ~all_is_in
 
-    step = pace.delta_entropy / entropy_rate(weights, log_likelihoods)
+    step = params.delta_entropy / entropy_rate(weights, log_likelihoods)
     raised = jnp.minimum(window.beta + step, 1.0)
-    beta = jnp.where(joins, pace.beta_restart, jnp.where(all_is_in, 1.0, raised))
+    beta = jnp.where(joins, params.beta_restart, jnp.where(all_is_in, 1.0, raised))
     split = jnp.where(joins, window.stop, window.split)
-    stop = jnp.where(joins, jnp.minimum(window.stop + pace.batch_size, pace.n_data), window.stop)
+    stop = jnp.where(joins, jnp.minimum(window.stop + params.batch_size, params.n_data), window.stop)
     return Window(window.start, split, stop, beta.astype(window.beta.dtype))
 
 

@@ -1,0 +1,112 @@
+r"""Likelihoods: the log-probability of an example, the posterior predictive, and how good it is.
+
+The predictive is the mixture of the particles' own predictions under the posterior weights,
+
+    p(y | x) = sum_j w_j p(y | x, theta_j).
+
+The device computes the mixture and each class's share of the weighted votes; both are small, so the
+metrics are then taken on the host, in double precision.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Integer
+
+N_BINS = 15
+
+
+class Likelihood(NamedTuple):
+    """What the outputs of a model mean.
+
+    ``log_prob(outputs, y)`` is the log-probability of each example. ``mixture(outputs, log_weights)`` turns
+    the outputs of all particles into the predictive, on the device; ``metrics(predictive, y)`` scores it, on
+    the host. `headline` names the metric that progress shows.
+    """
+
+    log_prob: Callable[[Any, Any], Array]
+    mixture: Callable[[Any, Array], Any]
+    metrics: Callable[[Any, Any], dict[str, Any]]
+    headline: str
+
+
+class ClassPredictive(NamedTuple):
+    """Log-probabilities of the mixture, and the weight of the particles that vote for each class."""
+
+    log_probabilities: Float[np.ndarray | Array, "example label"]
+    votes: Float[np.ndarray | Array, "example label"]
+
+
+class Reliability(NamedTuple):
+    """How often the most probable class is right, by how probable it was said to be."""
+
+    confidence: Float[np.ndarray, " bin"]
+    accuracy: Float[np.ndarray, " bin"]
+    n_examples: Integer[np.ndarray, " bin"]
+
+
+def categorical() -> Likelihood:
+    """Classes as integer labels; outputs are logits."""
+    return Likelihood(categorical_log_prob, mix_classes, class_metrics, headline="test_accuracy")
+
+
+def categorical_log_prob(
+    logits: Float[Array, "example label"], y: Integer[Array, " example"]
+) -> Float[Array, " example"]:
+    """Log-probability of each example's class."""
+    log_probabilities = jax.nn.log_softmax(jnp.asarray(logits))
+    return jnp.take_along_axis(log_probabilities, y[:, None], axis=1)[:, 0]
+
+
+def mix_classes(
+    logits: Float[Array, "particle example label"], log_weights: Float[Array, " particle"]
+) -> ClassPredictive:
+    """Mix the particles' class probabilities under their weights."""
+    # A particle of weight zero may hold NaN, which a weight alone would not keep out of the sum.
+    alive = (log_weights > -jnp.inf)[:, None, None]
+    log_weight = log_weights[:, None, None]
+    log_p = jax.nn.log_softmax(logits)
+    mixed = jax.nn.logsumexp(jnp.where(alive, log_weight + log_p, -jnp.inf), axis=0)
+    vote = jax.nn.one_hot(jnp.argmax(log_p, axis=-1), log_p.shape[-1])
+    return ClassPredictive(mixed, jnp.sum(jnp.where(alive, jnp.exp(log_weight) * vote, 0.0), axis=0))
+
+
+def class_metrics(predictive: ClassPredictive, labels: Integer[np.ndarray, " example"]) -> dict[str, Any]:
+    """Every metric of a predictive; accuracy in per cent, entropy in nats.
+
+    `disagreement` is the probability that two particles drawn by weight vote for different classes,
+    `brier` the squared distance between probabilities and the truth (0 to 2), `ece` the expected
+    calibration error over equal bins of confidence.
+    """
+    log_p = np.asarray(predictive.log_probabilities)
+    p = np.exp(log_p)
+    rows = np.arange(len(labels))
+    truth = np.zeros_like(p)
+    truth[rows, labels] = 1
+    bins = reliability(predictive, labels)
+    share = bins.n_examples / len(labels)
+    return {
+        "test_log_likelihood": float(log_p[rows, labels].mean()),
+        "test_accuracy": float(100 * np.mean(p.argmax(axis=1) == labels)),
+        "ece": float(np.sum(share * np.abs(bins.accuracy - bins.confidence))),
+        "brier": float(np.mean(np.sum((p - truth) ** 2, axis=1))),
+        "predictive_entropy": float(-np.mean(np.sum(p * np.where(p > 0, log_p, 0.0), axis=1))),
+        "disagreement": float(max(0.0, np.mean(1 - np.sum(np.asarray(predictive.votes) ** 2, axis=1)))),
+        "reliability": {name: column.tolist() for name, column in bins._asdict().items()},
+    }
+
+
+def reliability(predictive: ClassPredictive, labels: Integer[np.ndarray, " example"]) -> Reliability:
+    """Bin examples by the probability of their most probable class; empty bins hold zeros."""
+    p = np.exp(predictive.log_probabilities)
+    confidence = p.max(axis=1)
+    correct = p.argmax(axis=1) == labels
+    which = np.clip((confidence * N_BINS).astype(int), 0, N_BINS - 1)
+    count = np.bincount(which, minlength=N_BINS)
+    divisor = np.maximum(count, 1)
+    return Reliability(
+        np.bincount(which, confidence, N_BINS) / divisor, np.bincount(which, correct, N_BINS) / divisor, count
+    )

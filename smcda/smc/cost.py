@@ -1,0 +1,30 @@
+"""Gradient evaluations of a run, counted before it starts: the cost that no machine changes.
+
+Nothing known is evaluated again, so a move of S gradients costs per particle, at iteration k,
+
+    fresh examples:     (S + 1) M_k                  both ends of the move
+    appended examples:  S M_k + (M_k - M_{k-1})      the start is known for the old ones
+"""
+
+from smcda.config import SamplerConfig
+from smcda.smc.kernels import KERNELS
+from smcda.smc.schedules import BatchPlan, make_schedule
+
+
+def gradient_evaluations(config: SamplerConfig, n_data: int) -> int:
+    """Particle x example gradients of a whole run on `n_data` training examples.
+
+    Exact for fixed schedules, the most that are possible for others.
+    """
+    plan = make_schedule(config, n_data).plan
+    gradients = KERNELS[config.kernel].gradients(config.n_leapfrog_steps)
+    return config.particles * per_particle(plan, gradients)
+
+
+def per_particle(plan: BatchPlan, gradients: int) -> int:
+    """Examples whose gradient each particle evaluates, with so many gradients of the window per move."""
+    evaluations, known = 0, 0
+    for size, fresh in zip(plan.size.tolist(), plan.fresh.tolist(), strict=True):
+        evaluations += gradients * size + size - known
+        known = 0 if fresh else size
+    return evaluations
