@@ -23,7 +23,12 @@ rule numbers:
         out("logs/numbers.log"),
     localrule: True
     params:
-        settings=STUDY.settings | {"scale": STUDY.scale},
+        settings={
+            name: value
+            for name, value in STUDY.settings.items()
+            if name != "ablations"
+        }
+        | {"scale": STUDY.scale},
     message:
         "Collecting the numbers of the text"
     script:

@@ -123,4 +123,4 @@ rule compare:
         "Comparing {input.summary} with the published table"
     shell:
         "python workflow/scripts/compare_published.py {input.summary:q} --published {input.published:q}"
-        " --csv {params.report:q} 2> {log:q}"
+        " --csv {params.report:q} 2>&1 | tee {log:q}"

@@ -5,7 +5,6 @@ table), `published/clock` (what follows from its seconds) or `reference` (the da
 are named ``<dataset>/<scheme>/<kernel>/<metric>[_std]``.
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +33,13 @@ def setting_numbers(settings: dict[str, Any]) -> Numbers:
     return numbers | {name: f"{rate:.3g}" for name, rate in rates.items()}
 
 
-def build_settings(settings: dict[str, Any], runs: pd.DataFrame) -> dict[str, Any]:
-    """The settings of this build, with what is counted or left to a default."""
+def build_settings(settings: dict[str, Any], runs: pd.DataFrame, steps: int) -> dict[str, Any]:
+    """The settings of this build, with what is counted or left to a default; HMC's is the published `steps`."""
     derived = {f"n_{name}": len(settings[name]) for name in ("datasets", "schemes", "kernels", "seeds")}
     derived |= {name: int(runs[name].iloc[0]) for name in ("n_train", "n_test")}
     derived["n_runs"] = len(runs)
     derived["initial_batch"] = settings["initial_batch"] or settings["batch_size"]
+    derived["leapfrog_steps"] = settings["leapfrog_steps"] or steps
     fan_in = settings["prior_scale"] in (None, "fan_in")
     prior = "variance one over fan-in in each layer" if fan_in else "standard deviation {prior_scale:g}"
     return settings | derived | {"prior": prior.format(**settings)}
@@ -97,6 +97,8 @@ def reference_numbers(runs: pd.DataFrame, published: Cells) -> Numbers:
         "settings/n_runs": grouped(len(main)),
         "settings/n_all_runs": grouped(len(runs)),
     }
+    for network, n_parameters in runs.groupby("network")["n_parameters"].first().items():
+        numbers[f"network/{network}/parameters"] = grouped(n_parameters)
     for name in ("particles", "seed", "n_train", "machine"):
         values = sorted(set(main[name]))
         numbers[f"settings/{name}"] = ", ".join(
@@ -119,21 +121,13 @@ def tolerance_numbers() -> Numbers:
     return {f"tolerance/{dataset}/{score}": f"{least:g}" for (score, dataset), least in LEAST.items()}
 
 
-def count_network_parameters() -> dict[str, int]:
-    """Count the weights of each network; on the CPU, so that no GPU is taken for it."""
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    from smcda.models.lenet import NETWORKS, count_parameters
-
-    return {network: count_parameters(make()) for network, make in NETWORKS.items()}
-
-
 def main(job: Any) -> None:
     """Write the macros."""
     published, runs = read_cells(job.input.published), pd.read_csv(job.input.runs)
     published_settings = yaml.safe_load(Path(job.input.published_settings).read_text())
+    steps = published_settings["leapfrog_steps"]
     parts = {
-        "settings": setting_numbers(build_settings(dict(job.params.settings), runs)),
-        "network": {f"{name}/parameters": grouped(n) for name, n in count_network_parameters().items()},
+        "settings": setting_numbers(build_settings(dict(job.params.settings), runs, steps)),
         "published/settings": setting_numbers(published_settings),
         "published": cell_numbers(published, (*SCORES, "runtime_s")),
         "published/clock": clock_numbers(published, published_settings),

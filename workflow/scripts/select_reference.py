@@ -20,12 +20,12 @@ def summarise_reference(runs: pd.DataFrame, published: Cells) -> pd.DataFrame:
     """Summarise the published cells, with every seed that any run has."""
     seeds = sorted(set(runs["seed"]))
     expected = [dict(zip(CELL, key, strict=True)) | {"seed": seed} for key in published for seed in seeds]
-    summary = summarise(runs, expected).set_index(list(CELL))
-    for (dataset, scheme, kernel), machines in runs.groupby(list(CELL))["machine"]:
-        full_batch = (runs[list(CELL)] == [dataset, "full_batch", kernel]).all(axis=1)
-        if len({*machines, *runs.loc[full_batch, "machine"]}) > 1:
-            summary.loc[(dataset, scheme, kernel), "speedup_seconds"] = float("nan")
-    return summary.reset_index()
+    summary = summarise(runs, expected)
+    for row, (dataset, scheme, kernel) in enumerate(summary[list(CELL)].itertuples(index=False)):
+        same = (runs["dataset"] == dataset) & (runs["kernel"] == kernel)
+        if runs[same & runs["scheme"].isin([scheme, "full_batch"])]["machine"].nunique() > 1:
+            summary.loc[row, "speedup_seconds"] = float("nan")
+    return summary
 
 
 def main(job: Any) -> None:

@@ -5,21 +5,22 @@ import subprocess
 import sys
 
 import pytest
-from cells import read_cells
-from verify import (
+from compare_published import (
     FAIL,
     NOT_RUN,
     PASS,
     PUBLISHED,
+    Study,
     check_cell,
+    compare,
     exit_code,
+    read_study,
     report,
-    runs_beside,
     same_order,
-    verify,
 )
+from lib.tables import CELL, read_cells
 
-SCRIPT = PUBLISHED.parents[1] / "scripts" / "verify.py"
+SCRIPT = PUBLISHED.parents[1] / "scripts" / "compare_published.py"
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def outcomes(checks):
 
 
 def test_published_table_passes_against_itself(same, published):
-    checks = verify(same, published, {})
+    checks = compare(Study(same, published, {}))
     assert {check.outcome for check in checks} == {PASS}
     assert exit_code(checks) == 0
     assert len(checks) == 2 * 24 + 6
@@ -79,12 +80,12 @@ def test_tolerance_is_the_larger_of_three_deviations_and_the_least(
 def test_cell_that_was_not_run_never_passes(same, published):
     del same["mnist", "full_batch", "ld"]
     same["mnist", "constant", "ld"]["test_accuracy_mean"] = ""
-    found = outcomes(verify(same, published, {}))
+    found = outcomes(compare(Study(same, published, {})))
     assert found["mnist full_batch ld test_accuracy"] == NOT_RUN
     assert found["mnist full_batch ld test_log_likelihood"] == NOT_RUN
     assert found["mnist constant ld test_accuracy"] == NOT_RUN
     assert FAIL not in found.values()
-    assert exit_code(verify(same, published, {})) == 3
+    assert exit_code(compare(Study(same, published, {}))) == 3
 
 
 def test_a_cell_says_how_many_seeds_it_rests_on(same, published):
@@ -94,7 +95,7 @@ def test_a_cell_says_how_many_seeds_it_rests_on(same, published):
 
 
 def test_empty_study_passes_nothing(published):
-    assert {check.outcome for check in verify({}, published, {})} == {NOT_RUN}
+    assert {check.outcome for check in compare(Study({}, published, {}))} == {NOT_RUN}
 
 
 @pytest.mark.parametrize(
@@ -107,26 +108,26 @@ def test_empty_study_passes_nothing(published):
             ("mnist", "constant_to_refine", "hmc"),
             "test_accuracy_mean",
             "96.9",
-            "constant_to_refine close to full_batch, cheaper",
+            "constant-to-refine close to full batch, cheaper",
         ),
         (
             ("mnist", "constant_to_refine", "hmc"),
             "gradient_evaluations_mean",
             "1.81",
-            "constant_to_refine close to full_batch, cheaper",
+            "constant-to-refine close to full batch, cheaper",
         ),
         (
             ("mnist", "constant_to_refine", "ld"),
             "speedup_seconds",
             "6.9",
-            "full_batch / constant_to_refine, seconds",
+            "full batch / constant-to-refine, seconds",
         ),
-        (("fashion_mnist", "constant", "hmc"), "speedup_seconds", "24.4", "full_batch / constant, seconds"),
+        (("fashion_mnist", "constant", "hmc"), "speedup_seconds", "24.4", "full batch / constant, seconds"),
     ],
 )
 def test_claim_fails_when_one_cell_contradicts_it(same, published, key, column, value, claim):
     same[key][column] = value
-    checks = verify(same, published, {})
+    checks = compare(Study(same, published, {}))
     assert outcomes(checks)[claim] == FAIL
     assert exit_code(checks) == 1
 
@@ -134,30 +135,30 @@ def test_claim_fails_when_one_cell_contradicts_it(same, published, key, column, 
 def test_order_counts_only_pairs_that_the_published_spread_separates(published):
     """LD on MNIST: full and linear tie at 93.14, so no order of theirs can be right or wrong."""
     two = {key: published[key] for key in (("mnist", "full_batch", "ld"), ("mnist", "linear", "ld"))}
-    assert same_order(two, published, {}) == []
+    assert same_order(Study(two, published, {})) == []
     three = two | {("mnist", "constant", "ld"): published["mnist", "constant", "ld"]}
-    assert same_order(three, published, {}) == [True, True]
+    assert same_order(Study(three, published, {})) == [True, True]
 
 
 RUNS_HEADER = "dataset,scheme,kernel,seed,test_accuracy,test_log_likelihood,gradient_evaluations"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a,b\n1,2\n", "no column 'dataset'"),
-        (f"{RUNS_HEADER}\nmnist,constant\n", "not of one length"),
+        (f"{RUNS_HEADER}\nmnist,constant\n", "differ in length"),
         (f"{RUNS_HEADER}\nmnist,constant,ld,0,high,1,1\nmnist,constant,hmc,0,1,1,1\n", "'high'"),
         ("\xff", "utf-8"),
     ],
 )
-def test_damaged_runs_beside_a_summary_are_one_line(tmp_path, text, said):
+def test_damaged_runs_beside_a_summary_are_one_line(tmp_path, text, message):
     (tmp_path / "summary.csv").write_bytes(PUBLISHED.read_bytes())
     (tmp_path / "runs.csv").write_bytes(text.encode("latin-1"))
     command = [sys.executable, SCRIPT, tmp_path / "summary.csv"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.count("\n") == 1 and said in done.stderr and "runs.csv" in done.stderr
+    assert done.stderr.count("\n") == 1 and message in done.stderr and "runs.csv" in done.stderr
 
 
 def test_schemes_are_compared_over_the_seeds_that_both_have(published, tmp_path):
@@ -165,17 +166,18 @@ def test_schemes_are_compared_over_the_seeds_that_both_have(published, tmp_path)
     rows = [("constant", 0, 93.0), ("constant", 1, 91.0), ("full_batch", 0, 92.5), ("linear", 2, 99.0)]
     lines = [f"mnist,{scheme},ld,{seed},{accuracy},-1,1" for scheme, seed, accuracy in rows]
     (tmp_path / "runs.csv").write_text("\n".join([RUNS_HEADER, *lines]) + "\n")
+    (tmp_path / "summary.csv").write_text("")
     means = {"constant": 92.0, "full_batch": 92.5, "linear": 99.0}
     cells = {("mnist", scheme, "ld"): {"test_accuracy_mean": str(mean)} for scheme, mean in means.items()}
-    assert same_order(cells, published, {}) == [True, True]
+    assert same_order(Study(cells, published, {})) == [True, True]
     # Linear has no seed in common with the others.
-    assert same_order(cells, published, runs_beside(tmp_path / "summary.csv")) == [False]
+    assert same_order(read_study(tmp_path / "summary.csv")._replace(cells=cells)) == [False]
 
 
-def test_command_prints_writes_and_leaves_with_its_code(same, tmp_path):
-    summary, written = tmp_path / "summary.csv", tmp_path / "deep" / "verify.csv"
+def test_command_prints_writes_and_exits_with_its_code(same, tmp_path):
+    summary, written = tmp_path / "summary.csv", tmp_path / "deep" / "compare.csv"
     same["mnist", "constant", "ld"]["test_accuracy_mean"] = "80"
-    rows = [dict(zip(("dataset", "scheme", "kernel"), key, strict=True)) | row for key, row in same.items()]
+    rows = [dict(zip(CELL, key, strict=True)) | row for key, row in same.items()]
     with summary.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, list(rows[0]))
         writer.writeheader()
@@ -194,19 +196,19 @@ def test_command_prints_writes_and_leaves_with_its_code(same, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "0 pass, 0 FAIL, 54 not run"),
         ("a,b\n1,2\n", "no column 'dataset'"),
-        ("dataset,scheme,kernel\nmnist,constant\n", "not of one length"),
+        ("dataset,scheme,kernel\nmnist,constant\n", "differ in length"),
         ("dataset,scheme,kernel,test_accuracy_mean\nmnist,constant,ld,high\n", "'high'"),
         ("\xff", "utf-8"),
     ],
 )
-def test_a_file_that_is_no_summary_is_one_line(tmp_path, text, said):
+def test_a_file_that_is_no_summary_is_one_line(tmp_path, text, message):
     file = tmp_path / "summary.csv"
     file.write_bytes(text.encode("latin-1"))
     done = subprocess.run([sys.executable, SCRIPT, file], capture_output=True, text=True, check=False)
-    assert said in done.stdout + done.stderr
+    assert message in done.stdout + done.stderr
     assert done.returncode == (1 if text else 3)
     assert done.stderr.count("\n") == bool(text)
