@@ -117,7 +117,7 @@ def test_the_best_are_marked_as_the_original_marks_them(make):
 def test_missing_cells_missing_seeds_and_single_seeds_are_shown_as_such(make):
     rows = [ROWS[0], ROWS[2] | {"missing_seeds": "1 3"}, ROWS[3] | {"test_accuracy_std": None}]
     records, (constant, full_batch) = make("study", rows)
-    assert constant[3::2] == ["n/a"] * 3
+    assert constant[3::2] == ["--"] * 3
     assert [cell.endswith(r"^\dagger") for cell in full_batch[2:]] == [True, False] * 3
     assert full_batch[5] == r"\boldmath95.00"
     assert find(records, scheme="constant", kernel="hmc", metric="test_accuracy")["best"] == ""
@@ -132,12 +132,12 @@ def test_ours_and_published_stand_side_by_side_with_difference_and_tolerance(mak
     inside = [ROWS[0] | {"test_accuracy_mean": 92.0}]
     _, rows = make("versus_published", inside, ("constant",))
     assert rows[0][6] == "-0.46"
-    assert rows[1][3:8] == ["", "n/a", "97.55", "n/a", "1.00"]
+    assert rows[1][3:8] == ["--", "--", "97.55", "--", "1.00"]
 
 
 def test_a_scheme_that_was_never_published_is_not_compared(make):
     records, rows = make("versus_published", [row("my_scheme", "ld", 90, -0.3, 10)], ("my_scheme",))
-    assert rows[0][4:8] == ["90.00", "n/a", "n/a", "n/a"]
+    assert rows[0][4:8] == ["90.00", "--", "--", "--"]
     assert find(records, kernel="ld", metric="test_accuracy")["outside"] == ""
 
 
@@ -209,12 +209,12 @@ def test_numbers_and_names_are_safe_to_typeset():
     assert rounded(-0.0004, 3) == "0.000"
     assert rounded(-0.0004, 3, sign="+") == "+0.000"
     assert rounded(-0.0006, 3) == "-0.001"
-    assert inline_math("-0.265") == r"\ensuremath{-0.265}" and inline_math("") == "n/a"
+    assert inline_math("-0.265") == r"\ensuremath{-0.265}" and inline_math("") == "--"
     assert escape(r"50% of a_b") == r"50\% of a\_b"
     assert setting(["full_batch", "my_%"]) == r"full batch, my \%"
     assert (setting(True), setting(0.002), setting(None), grouped(61_706)) == (
         "on",
         "0.002",
-        "n/a",
+        "--",
         r"61\,706",
     )

@@ -7,11 +7,11 @@ import jinja2
 
 from lib.labels import escape, label
 
-NOT_THERE = "n/a"
+NOT_THERE = "--"
 
 
 def inline_math(text: str) -> str:
-    """Typeset a number so that its minus is a minus, in text and in formulas."""
+    """Typeset a number so that its minus is a minus, in text and in formulas; a dash for none."""
     return f"\\ensuremath{{{text}}}" if text else NOT_THERE
 
 

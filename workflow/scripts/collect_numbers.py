@@ -17,8 +17,6 @@ from lib.reference import PRIOR_SCALE, PRIORS, mean_scores, read_reference, sele
 from lib.script import run_script
 from lib.tables import Cells, axis, number, printed, published_speedup, read_cells
 
-from smcda._io import write_text
-
 Numbers = dict[str, str]
 
 
@@ -134,7 +132,7 @@ def main(job: Any) -> None:
         "reference": reference_numbers(read_reference(job.input.reference), published) | tolerance_numbers(),
     }
     numbers = {f"{part}/{key}": text for part, keys in parts.items() for key, text in keys.items()}
-    write_text(Path(job.output.tex), macros(numbers))
+    Path(job.output.tex).write_text(macros(numbers))
 
 
 run_script(main, globals())

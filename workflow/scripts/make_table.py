@@ -28,8 +28,6 @@ from lib.tables import (
     rounded,
 )
 
-from smcda._io import write_text
-
 STUDY_METRICS = ("test_log_likelihood", "test_accuracy", "runtime_s")
 LAST_EVALUATIONS = 5
 
@@ -97,7 +95,7 @@ def comparison(files: Any, keys: list[Key]) -> list[Record]:
     for score in SCORES:
         outcomes = [check.outcome for check in checks if check.what.endswith(f" {score}")]
         n_run = len(outcomes) - outcomes.count(NOT_RUN)
-        found = f"{outcomes.count(PASS)} of {n_run} cells, {outcomes.count(NOT_RUN)} not run"
+        found = f"{outcomes.count(PASS)} of {n_run} ({outcomes.count(NOT_RUN)} not run)"
         what = f"{label(score).name} within tolerance"
         records.append({"what": what, "found": found, "required": "", "outcome": ""})
     return records + [check._asdict() for check in checks if not check.what.endswith(SCORES)]
@@ -189,12 +187,12 @@ def main(job: Any) -> None:
     params = job.params
     keys = [(d, s, k) for s in params.schemes for d in params.datasets for k in params.kernels]
     records = TABLES[params.table](job.input, keys)
-    write_text(Path(job.output.csv), as_csv(records))
+    Path(job.output.csv).write_text(as_csv(records))
     cells = {tuple(r[name] for name in (*CELL, "metric")): r for r in records if "metric" in r}
     context = {"records": records, "cells": cells, "datasets": params.datasets, "kernels": params.kernels}
     context |= {"schemes": axis(cells, 1), "metrics": axis(cells, 3), "scores": SCORES, "priors": PRIORS}
     context |= {"published": read_cells(job.input.published) if job.input.published else {}}
-    write_text(Path(job.output.tex), render(job.input.template, **context))
+    Path(job.output.tex).write_text(render(job.input.template, **context))
 
 
 run_script(main, globals())

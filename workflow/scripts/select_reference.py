@@ -4,7 +4,6 @@ Every published cell has a row in the summary; one that was not run has no numbe
 machines make no speed-up.
 """
 
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -12,8 +11,6 @@ from lib.reference import read_reference, select_study
 from lib.script import run_script
 from lib.tables import CELL, Cells, read_cells
 from summarise import summarise
-
-from smcda._io import write_text
 
 
 def summarise_reference(runs: pd.DataFrame, published: Cells) -> pd.DataFrame:
@@ -33,7 +30,7 @@ def main(job: Any) -> None:
     runs, traces = (select_study(read_reference(file)) for file in (job.input.runs, job.input.traces))
     summary = summarise_reference(runs, read_cells(job.input.published))
     for table, file in ((runs, job.output.runs), (traces, job.output.traces), (summary, job.output.summary)):
-        write_text(Path(file), table.to_csv(index=False))
+        table.to_csv(file, index=False)
 
 
 run_script(main, globals())
