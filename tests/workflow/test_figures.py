@@ -2,25 +2,20 @@
 
 import itertools
 import json
-import sys
-from pathlib import Path
 
 import matplotlib.colors
 import numpy as np
 import pandas as pd
+import plot_beta
+import plot_cost
+import plot_degeneracy
+import plot_learning_curves
+import plot_reliability
+import plot_schedules
 import pytest
-
-SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
-sys.path.append(str(SCRIPTS))
-
-import beta_traces  # noqa: E402
-import cost  # noqa: E402
-import degeneracy  # noqa: E402
-import figure_style  # noqa: E402
-import learning_curves  # noqa: E402
-import reliability  # noqa: E402
-import schedules  # noqa: E402
-from figure_style import SCHEMES  # noqa: E402
+from lib import style
+from lib.labels import FALLBACK_LOOKS, SCHEMES, label, scheme_labels
+from lib.script import run_script, sources
 
 K, N, C = 10, 100, 20
 SIZES = {
@@ -101,12 +96,12 @@ def bins_of(study):
 
 
 FIGURES = {
-    "schedules": lambda study: schedules.draw(traces_of(study)),
-    "cost": lambda study: cost.draw(summary_of(study)),
-    "learning_curves": lambda study: learning_curves.draw(traces_of(study)),
-    "degeneracy": lambda study: degeneracy.draw(traces_of(study)),
-    "reliability": lambda study: reliability.draw(bins_of(study)),
-    "beta_traces": lambda study: beta_traces.draw(traces_of(study | {"scheme": ["smooth_data_annealing"]})),
+    "schedules": lambda study: plot_schedules.draw(traces_of(study)),
+    "cost": lambda study: plot_cost.draw(summary_of(study)),
+    "learning_curves": lambda study: plot_learning_curves.draw(traces_of(study)),
+    "degeneracy": lambda study: plot_degeneracy.draw(traces_of(study)),
+    "reliability": lambda study: plot_reliability.draw(bins_of(study)),
+    "beta_traces": lambda study: plot_beta.draw(traces_of(study | {"scheme": ["smooth_data_annealing"]})),
 }
 
 
@@ -134,7 +129,7 @@ def legends(figure):
 def legend_names_what_is_drawn(figure, study):
     (legend,) = figure.legends
     names = [text.get_text() for text in legend.get_texts()]
-    assert sorted(names) == sorted(SCHEMES[scheme].label for scheme in study["scheme"])
+    assert sorted(names) == sorted(label(scheme).title for scheme in study["scheme"])
     for panel in figure.axes:
         for label in names:
             assert len(labelled(panel, label).get_xdata()) > 0
@@ -146,7 +141,7 @@ def test_all_text_fits_and_legends_name_what_is_drawn(name, study):
     figure = FIGURES[name](study)
     if name in ("learning_curves", "degeneracy", "reliability"):
         legend_names_what_is_drawn(figure, study)
-    assert figure.get_figwidth() in (figure_style.COLUMN, figure_style.PAGE)
+    assert figure.get_figwidth() in (style.COLUMN, style.PAGE)
     figure.draw_without_rendering()
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts(figure)]
     assert len(boxes) > 5
@@ -166,9 +161,9 @@ def test_the_six_schemes_stay_apart_in_grey():
 
 
 def test_schedules_have_a_panel_a_scheme_that_shows_its_batch_sizes():
-    panels = schedules.draw(traces_of(ALL)).axes
+    panels = plot_schedules.draw(traces_of(ALL)).axes
     assert [panel.get_title().split("\n")[0] for panel in panels] == [
-        SCHEMES[scheme].label for scheme in SCHEMES
+        label(scheme).title for scheme in SCHEMES
     ]
     for panel, scheme in zip(panels, SCHEMES, strict=True):
         full, single, line = panel.lines
@@ -180,18 +175,18 @@ def test_schedules_have_a_panel_a_scheme_that_shows_its_batch_sizes():
 
 @pytest.mark.parametrize("n_schemes", [2, 4, 5])
 def test_schedules_of_any_number_of_schemes_leave_no_empty_panel(n_schemes):
-    figure = schedules.draw(traces_of(ALL | {"scheme": list(SIZES)[:n_schemes]}))
+    figure = plot_schedules.draw(traces_of(ALL | {"scheme": list(SIZES)[:n_schemes]}))
     assert len(figure.axes) == n_schemes
     assert all(panel.lines for panel in figure.axes)
 
 
 def test_the_full_batch_is_not_marked_where_no_scheme_uses_it():
-    assert schedules.reference_lines(traces_of(ONE)) == {"one minibatch": C}
-    assert schedules.reference_lines(traces_of(ONE | {"scheme": ["full_batch"]})) == {"full batch": N}
+    assert plot_schedules.reference_lines(traces_of(ONE)) == {"one minibatch": C}
+    assert plot_schedules.reference_lines(traces_of(ONE | {"scheme": ["full_batch"]})) == {"full batch": N}
 
 
 def test_beta_and_minibatches_are_those_of_the_first_seed():
-    figure = beta_traces.draw(traces_of(ALL | {"scheme": ["smooth_data_annealing"]}))
+    figure = plot_beta.draw(traces_of(ALL | {"scheme": ["smooth_data_annealing"]}))
     assert len(figure.axes) == 2 * 3
     for panel in figure.axes[:4]:
         assert [list(line.get_ydata()) for line in panel.lines] == [BETA]
@@ -202,12 +197,12 @@ def test_beta_and_minibatches_are_those_of_the_first_seed():
 def test_the_frontier_holds_exactly_the_points_that_none_beats():
     kept = [(1, 50), (2, 60), (5, 75)]
     beaten = [(2, 55), (3, 60), (4, 10), (5, 70), (9, 75)]
-    assert cost.frontier(beaten + kept[::-1] + kept) == kept
+    assert plot_cost.frontier(beaten + kept[::-1] + kept) == kept
 
 
 def test_cost_has_an_open_or_filled_marker_at_every_mean():
     summary = summary_of(ALL)
-    figure = cost.draw(summary)
+    figure = plot_cost.draw(summary)
     panel = figure.axes[1]
     rows = summary[summary["dataset"] == "fashion_mnist"]
     found = {}
@@ -227,12 +222,12 @@ def test_cost_has_an_open_or_filled_marker_at_every_mean():
 
 
 def test_a_single_combination_has_no_frontier_in_its_legend():
-    (legend,) = cost.draw(summary_of(ONE)).legends
+    (legend,) = plot_cost.draw(summary_of(ONE)).legends
     assert [text.get_text() for text in legend.get_texts()] == ["Constant", "HMC (filled)"]
 
 
 def test_learning_curves_are_means_over_seeds_where_runs_were_scored():
-    panel = learning_curves.draw(traces_of(ALL | {"scheme": ["linear"]})).axes[0]
+    panel = plot_learning_curves.draw(traces_of(ALL | {"scheme": ["linear"]})).axes[0]
     line = labelled(panel, "Linear")
     assert list(line.get_ydata()) == [10.5, 30.5, 50.5, 70.5, 90.5]
     assert list(line.get_xdata()) == [180, 600, 1200, 1800, 2400]
@@ -240,7 +235,7 @@ def test_learning_curves_are_means_over_seeds_where_runs_were_scored():
 
 
 def test_degeneracy_lines_are_means_over_seeds():
-    figure = degeneracy.draw(traces_of(ALL | {"scheme": ["full_batch", "linear"]}))
+    figure = plot_degeneracy.draw(traces_of(ALL | {"scheme": ["full_batch", "linear"]}))
     assert [panel.get_title() for panel in figure.axes[2:4]] == [
         "unique ancestors, LD",
         "unique ancestors, HMC",
@@ -252,7 +247,7 @@ def test_degeneracy_lines_are_means_over_seeds():
 def test_long_runs_average_the_sample_size_over_neighbours_and_say_so():
     trace = traces_of(ONE)
     long = pd.concat([trace.assign(iteration=trace["iteration"] + K * i) for i in range(4)])
-    smoothed, ancestors = degeneracy.draw(long).axes
+    smoothed, ancestors = plot_degeneracy.draw(long).axes
     assert labelled(smoothed, "Constant").get_ydata()[9] == pytest.approx(np.mean([23, 24, 15]))
     assert "mean of 3" in smoothed.get_xlabel() and "mean" not in ancestors.get_xlabel()
 
@@ -267,7 +262,7 @@ def test_reliability_pools_bins_over_seeds_by_their_examples():
             "seed": [0, 0, 0, 1, 1, 1],
         }
     ).assign(dataset="mnist", kernel="ld", scheme="linear")
-    figure = reliability.draw(bins)
+    figure = plot_reliability.draw(bins)
     line = labelled(figure.axes[0], "Linear")
     # (4 * 0.5 + 12 * 0.6) / 16 and (4 * 0.25 + 12 * 0.75) / 16; the first bin is empty
     assert list(line.get_xdata()) == pytest.approx([0.575, 0.9])
@@ -285,17 +280,17 @@ def test_traces_and_bins_are_read_with_the_run_they_belong_to(tmp_path):
         trace.write_text(f"iteration,beta,test_accuracy\n0,{seed},\n1,1.0,50\n")
         bins = {"confidence": [0, 0.5], "accuracy": [0, 1], "n_examples": [0, seed]}
         metric.write_text(json.dumps({"reliability": bins}))
-    table = figure_style.read_traces(runs, traces)
+    table = style.read_traces(runs, traces)
     assert list(table.loc[table["iteration"] == 0, "beta"]) == list(table["seed"].unique()) == [3, 4]
     assert table["test_accuracy"].isna().sum() == 2
-    bins = reliability.read_bins(runs, metrics)
+    bins = plot_reliability.read_bins(runs, metrics)
     assert list(bins.loc[bins["bin"] == 1, "n_examples"]) == [3, 4]
 
 
 def test_saving_the_same_figure_twice_gives_the_same_bytes(tmp_path):
     for folder in ("one", "two"):
         figure = FIGURES["schedules"](ONE)
-        figure_style.save(figure, tmp_path / folder / "figure.pdf", tmp_path / folder / "figure.png")
+        style.save(figure, tmp_path / folder / "figure.pdf", tmp_path / folder / "figure.png")
     for suffix, start in (("pdf", b"%PDF"), ("png", b"\x89PNG")):
         one, two = ((tmp_path / folder / f"figure.{suffix}").read_bytes() for folder in ("one", "two"))
         assert one == two and one.startswith(start)
@@ -306,5 +301,5 @@ def test_a_figure_that_can_not_be_drawn_leaves_no_file(tmp_path):
     figure = FIGURES["schedules"](ONE)
     figure.text(0, 0, r"$\nosuchcommand$")
     with pytest.raises(ValueError, match="nosuchcommand"):
-        figure_style.save(figure, tmp_path / "figure.pdf")
+        style.save(figure, tmp_path / "figure.pdf")
     assert not list(tmp_path.iterdir())
