@@ -5,6 +5,7 @@ reference page read them back by `options`.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import MISSING
 from importlib import import_module
@@ -121,26 +122,23 @@ def checked(option: Option, value: Any) -> Any:
 
 
 def _number(name: str, rule: Rule, kind: Any, value: Any, words: list[str]) -> Any:
-    """A whole or finite number within the bounds, as the sampler will see it."""
-    whole = (int, np.integer)
-    allowed = isinstance(value, whole if kind is int else (*whole, float, np.floating))
-    allowed = allowed and not isinstance(value, bool)
-    # 1e39 is not finite in float32, and 1e-50 is zero.
-    with np.errstate(over="ignore", under="ignore"):
-        seen = kind(value) if allowed and kind is int else np.float32(value if allowed else "nan")
-    low = rule.at_least if rule.above is None else rule.above
-    inside = (low is None or seen > low or (seen == low and rule.above is None)) and np.isfinite(seen)
-    if not inside or (rule.at_most is not None and seen > rule.at_most):
-        bounds = [
-            f"{word} {bound:g}"
-            for word, bound in (
-                ("of at least", rule.at_least),
-                ("above", rule.above),
-                ("at most", rule.at_most),
-            )
-            if bound is not None
-        ]
-        what = " ".join(["a whole number" if kind is int else "a finite number", " and ".join(bounds)])
+    """A whole or finite number within the bounds, judged as float32 sees it."""
+    allowed = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
+    good = isinstance(value, allowed) and not isinstance(value, bool)
+    if good:
+        # 1e39 is not finite in float32, and 1e-50 is zero.
+        with np.errstate(over="ignore", under="ignore"):
+            seen = int(value) if kind is int else float(np.float32(value))
+        good = (
+            (rule.at_least is None or seen >= rule.at_least)
+            and (rule.above is None or seen > rule.above)
+            and (rule.at_most is None or seen <= rule.at_most)
+            and (kind is int or math.isfinite(seen))
+        )
+    if not good:
+        limits = (("of at least", rule.at_least), ("above", rule.above), ("at most", rule.at_most))
+        bounds = " and ".join(f"{word} {limit:.10g}" for word, limit in limits if limit is not None)
+        what = f"{'a whole' if kind is int else 'a finite'} number {bounds}".strip()
         also = "".join(f" or {word}" for word in words)
-        raise BadInput(f"{name} is {value!r}, but must be {what.strip()}{also}: {rule.hint}")
+        raise BadInput(f"{name} is {value!r}, but must be {what}{also}: {rule.hint}")
     return kind(value)

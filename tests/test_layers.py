@@ -65,7 +65,7 @@ def test_an_upward_import_would_be_found(tmp_path):
 
 def test_importing_the_algorithm_imports_nothing_else_of_the_package():
     # JAX itself imports filelock where it is installed.
-    code = "import jax, sys; before = set(sys.modules); import smcda.smc.sampler; print(*set(sys.modules) - before)"
+    code = "import jax, sys; old = set(sys.modules); import smcda.smc.sampler; print(*set(sys.modules) - old)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found = done.stdout.split()
     assert "smcda.smc.sampler" in found

@@ -210,7 +210,7 @@ def test_metrics_hold_every_key_with_a_possible_value(finished):
     assert -20 < metrics["test_log_likelihood"] < 0
     assert metrics["peak_memory_mb"] > 50
     assert {"smcda", "jax", "python"} <= set(metrics["versions"])
-    # 20, 40, 60, 60 images, three gradients each; the first 20 and twice another 20 are evaluated as they arrive.
+    # 20, 40, 60, 60 images, three gradients each; 20 at the start and twice another 20 as they arrive.
     assert metrics["gradient_evaluations"] == 3 * (3 * (20 + 40 + 60 + 60) + 20 + 20 + 20)
 
 
