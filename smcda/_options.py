@@ -30,14 +30,12 @@ class Table(NamedTuple):
 class Rule(NamedTuple):
     """What an option means and which values it takes.
 
-    `symbol` is its name in formulas; `unset` says what None stands for; `hint` ends an error message.
-    Bounds are inclusive but for `above`.
+    `symbol` is its name in formulas; `unset` says what None stands for. Bounds are inclusive but for `above`.
     """
 
     help: str
     symbol: str | None = None
     unset: str | None = None
-    hint: str = "choose another"
     choices: Table | tuple[str, ...] | None = None
     at_least: float | None = None
     above: float | None = None
@@ -68,6 +66,13 @@ class Option(NamedTuple):
         """The type of a value that is not None, nor one of the words that may stand for a number."""
         kinds = get_args(self.type) or (self.type,)
         return next(kind for kind in kinds if isinstance(kind, type) and kind is not type(None))
+
+    @property
+    def hint(self) -> str:
+        """The end of an error message: what to do."""
+        if self.required:
+            return "choose another"
+        return "leave it out to have it chosen" if self.default is None else f"{self.default} is the default"
 
     @property
     def words(self) -> list[str]:
@@ -112,23 +117,24 @@ def checked(option: Option, value: Any) -> Any:
     if value in option.words or (value is None and option.default is None):
         return value
     if kind in (int, float):
-        return _number(name, rule, kind, value, option.words)
+        return _number(option, value)
     names = rule.names()
     if names is not None and value not in names:
         raise BadInput(f"{name} {value!r} is unknown: choose one of {', '.join(names)}")
     if not isinstance(value, str if names else kind):
-        raise BadInput(f"{name} is {value!r}, but must be of type {kind.__name__}: {rule.hint}")
+        raise BadInput(f"{name} is {value!r}, but must be of type {kind.__name__}: {option.hint}")
     return value
 
 
-def _number(name: str, rule: Rule, kind: Any, value: Any, words: list[str]) -> Any:
+def _number(option: Option, value: Any) -> Any:
     """A whole or finite number within the bounds, judged as float32 sees it."""
+    rule, kind = option.rule, option.kind
     allowed = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
     good = isinstance(value, allowed) and not isinstance(value, bool)
     if good:
         # 1e39 is not finite in float32, and 1e-50 is zero.
         with np.errstate(over="ignore", under="ignore"):
-            seen = int(value) if kind is int else float(np.float32(value))
+            seen = int(value) if kind is int else np.float32(value)
         good = (
             (rule.at_least is None or seen >= rule.at_least)
             and (rule.above is None or seen > rule.above)
@@ -139,6 +145,6 @@ def _number(name: str, rule: Rule, kind: Any, value: Any, words: list[str]) -> A
         limits = (("of at least", rule.at_least), ("above", rule.above), ("at most", rule.at_most))
         bounds = " and ".join(f"{word} {limit:.10g}" for word, limit in limits if limit is not None)
         what = f"{'a whole' if kind is int else 'a finite'} number {bounds}".strip()
-        also = "".join(f" or {word}" for word in words)
-        raise BadInput(f"{name} is {value!r}, but must be {what}{also}: {rule.hint}")
+        also = "".join(f" or {word}" for word in option.words)
+        raise BadInput(f"{option.name} is {value!r}, but must be {what}{also}: {option.hint}")
     return kind(value)
