@@ -134,6 +134,8 @@ def test_every_ablation_of_the_config_changes_a_run():
         ({"scale": "huge"}, "scale is 'huge', but must be one of laptop, paper, cpu, tiny"),
         ({"particles": 1}, "particles is 1, but must be a whole number of at least 2"),
         ({"particles": "null"}, "particles is None, but must be a whole number"),
+        ({"particles": -(2**70)}, f"particles is {-(2**70)}, but must be a whole number"),
+        ({"step_size": 10**400}, "but must be a finite number"),
         ({"iterations": "many"}, "iterations is 'many', but must be a whole number"),
         ({"refine_from": 1.5}, "refine_from is 1.5, but must be a finite number above 0 and at most 1"),
         ({"batch_norm": "maybe"}, "batch_norm is 'maybe', but must be of type bool"),

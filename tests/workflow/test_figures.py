@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from pathlib import Path
 
 import matplotlib.colors
 import numpy as np
@@ -17,6 +18,7 @@ from lib import style
 from lib.labels import FALLBACK_LOOKS, SCHEMES, label, scheme_labels
 from lib.script import run_script, sources
 
+ROOT = Path(__file__).parents[2]
 K, N, C = 10, 100, 20
 SIZES = {
     "constant": [20] * 10,
@@ -26,6 +28,7 @@ SIZES = {
     "automated": [20, 20, 40, 40, 60, 60, 80, 80, 80, 100],
     "smooth_data_annealing": [20, 20, 20, 40, 40, 60, 60, 60, 80, 80],
 }
+OTHER = [20] * 5 + [100] * 5  # of a scheme that the labels do not know
 BETA = [0.3, 0.8, 1, 0.1, 1, 0.1, 0.6, 1, 0.1, 0.7]
 ALL = {
     "dataset": ["mnist", "fashion_mnist"],
@@ -50,12 +53,12 @@ def traces_of(study):
                 {
                     **run,
                     "iteration": k,
-                    "batch_size": SIZES[run["scheme"]],
-                    "n_batches": np.array(SIZES[run["scheme"]]) // C,
+                    "batch_size": SIZES.get(run["scheme"], OTHER),
+                    "n_batches": np.array(SIZES.get(run["scheme"], OTHER)) // C,
                     "beta": BETA if run["scheme"] == "smooth_data_annealing" else 1.0,
                     "ess": 1.0 + k + 2 * run["seed"],
                     "unique_ancestors": K - k,
-                    "gradient_evaluations": np.cumsum(SIZES[run["scheme"]]) * 3,
+                    "gradient_evaluations": np.cumsum(SIZES.get(run["scheme"], OTHER)) * 3,
                     "test_accuracy": np.where(k % 2, 10.0 * k + run["seed"], np.nan),
                     "test_log_likelihood": np.where(k % 2, -2.3 + 0.1 * k, np.nan),
                 }
@@ -131,8 +134,8 @@ def legend_names_what_is_drawn(figure, study):
     names = [text.get_text() for text in legend.get_texts()]
     assert sorted(names) == sorted(label(scheme).title for scheme in study["scheme"])
     for panel in figure.axes:
-        for label in names:
-            assert len(labelled(panel, label).get_xdata()) > 0
+        for name in names:
+            assert len(labelled(panel, name).get_xdata()) > 0
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
@@ -150,6 +153,22 @@ def test_all_text_fits_and_legends_name_what_is_drawn(name, study):
         assert box.y0 >= 0 and box.y1 <= figure.bbox.height, text
     for (one, box), (other, another) in itertools.combinations(boxes, 2):
         assert not box.overlaps(another), (one, other)
+
+
+def test_schemes_kernels_and_datasets_without_a_label_are_drawn_too():
+    study = {"dataset": ["cifar_10"], "scheme": ["linear", "my_scheme", "a_scheme"]}
+    for name, draw in FIGURES.items():
+        figure = draw(study | {"kernel": ["mala"], "seed": [0]})
+        words = " ".join(text.get_text() for text in texts(figure))
+        assert "cifar 10" in words or name == "schedules"
+        assert ("My scheme" in words and "A scheme" in words) or name == "beta_traces"
+
+
+def test_the_look_of_an_unknown_scheme_depends_on_no_known_one():
+    few, many = scheme_labels(["my_scheme"]), scheme_labels([*SCHEMES, "my_scheme", "a_scheme"])
+    assert list(many) == [*SCHEMES, "a_scheme", "my_scheme"]
+    assert few["my_scheme"].marker == many["a_scheme"].marker == FALLBACK_LOOKS[0][1]
+    assert len({(look.colour, look.marker) for look in many.values()}) == 8
 
 
 def test_the_six_schemes_stay_apart_in_grey():
@@ -290,6 +309,7 @@ def test_traces_and_bins_are_read_with_the_run_they_belong_to(tmp_path):
 def test_saving_the_same_figure_twice_gives_the_same_bytes(tmp_path):
     for folder in ("one", "two"):
         figure = FIGURES["schedules"](ONE)
+        (tmp_path / folder).mkdir()
         style.save(figure, tmp_path / folder / "figure.pdf", tmp_path / folder / "figure.png")
     for suffix, start in (("pdf", b"%PDF"), ("png", b"\x89PNG")):
         one, two = ((tmp_path / folder / f"figure.{suffix}").read_bytes() for folder in ("one", "two"))
@@ -297,9 +317,27 @@ def test_saving_the_same_figure_twice_gives_the_same_bytes(tmp_path):
         assert b"CreationDate" not in one and b"Software" not in one
 
 
-def test_a_figure_that_can_not_be_drawn_leaves_no_file(tmp_path):
-    figure = FIGURES["schedules"](ONE)
-    figure.text(0, 0, r"$\nosuchcommand$")
-    with pytest.raises(ValueError, match="nosuchcommand"):
-        style.save(figure, tmp_path / "figure.pdf")
-    assert not list(tmp_path.iterdir())
+def test_a_failing_script_leaves_its_traceback_in_the_log(tmp_path):
+    class Job:
+        log = [tmp_path / "rule.log"]
+
+    def fail(job):
+        raise ValueError("no such column")
+
+    with pytest.raises(ValueError, match="no such column"):
+        run_script(fail, {"snakemake": Job})
+    assert "ValueError: no such column" in Job.log[0].read_text()
+    run_script(lambda job: None, {"snakemake": Job})
+    assert Job.log[0].read_text() == ""
+    run_script(fail, {})  # imported: nothing is called
+
+
+def test_sources_of_a_script_are_all_that_it_imports(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert sources("plot_cost.py") == [
+        "workflow/lib/labels.py",
+        "workflow/lib/script.py",
+        "workflow/lib/style.py",
+        "workflow/scripts/plot_cost.py",
+    ]
+    assert sources("summarise.py") == ["workflow/lib/script.py", "workflow/scripts/summarise.py"]

@@ -62,6 +62,8 @@ def _field(option: Option) -> tuple[Any, Any]:
             return checked(option, value)
         except BadInput as error:
             raise ValueError(str(error)) from None
+        except OverflowError:
+            raise ValueError(f"{option.name} is {value}, but must be a finite number") from None
 
     description = rule.help + (f"; null: {rule.unset}" if rule.unset else "")
     kind = Annotated[Union[tuple(kinds)], BeforeValidator(check)]  # noqa: UP007
