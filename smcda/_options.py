@@ -5,6 +5,7 @@ reference page read them back by `options`.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import MISSING
 from importlib import import_module
@@ -29,14 +30,12 @@ class Table(NamedTuple):
 class Rule(NamedTuple):
     """What an option means and which values it takes.
 
-    `symbol` is its name in formulas; `unset` says what None stands for; `hint` ends an error message.
-    Bounds are inclusive but for `above`.
+    `symbol` is its name in formulas; `unset` says what None stands for. Bounds are inclusive but for `above`.
     """
 
     help: str
     symbol: str | None = None
     unset: str | None = None
-    hint: str = "choose another"
     choices: Table | tuple[str, ...] | None = None
     at_least: float | None = None
     above: float | None = None
@@ -67,6 +66,13 @@ class Option(NamedTuple):
         """The type of a value that is not None, nor one of the words that may stand for a number."""
         kinds = get_args(self.type) or (self.type,)
         return next(kind for kind in kinds if isinstance(kind, type) and kind is not type(None))
+
+    @property
+    def hint(self) -> str:
+        """The end of an error message: what to do."""
+        if self.required:
+            return "choose another"
+        return "leave it out to have it chosen" if self.default is None else f"{self.default} is the default"
 
     @property
     def words(self) -> list[str]:
@@ -111,36 +117,34 @@ def checked(option: Option, value: Any) -> Any:
     if value in option.words or (value is None and option.default is None):
         return value
     if kind in (int, float):
-        return _number(name, rule, kind, value, option.words)
+        return _number(option, value)
     names = rule.names()
     if names is not None and value not in names:
         raise BadInput(f"{name} {value!r} is unknown: choose one of {', '.join(names)}")
     if not isinstance(value, str if names else kind):
-        raise BadInput(f"{name} is {value!r}, but must be of type {kind.__name__}: {rule.hint}")
+        raise BadInput(f"{name} is {value!r}, but must be of type {kind.__name__}: {option.hint}")
     return value
 
 
-def _number(name: str, rule: Rule, kind: Any, value: Any, words: list[str]) -> Any:
-    """A whole or finite number within the bounds, as the sampler will see it."""
-    whole = (int, np.integer)
-    allowed = isinstance(value, whole if kind is int else (*whole, float, np.floating))
-    allowed = allowed and not isinstance(value, bool)
-    # 1e39 is not finite in float32, and 1e-50 is zero.
-    with np.errstate(over="ignore", under="ignore"):
-        seen = kind(value) if allowed and kind is int else np.float32(value if allowed else "nan")
-    low = rule.at_least if rule.above is None else rule.above
-    inside = (low is None or seen > low or (seen == low and rule.above is None)) and np.isfinite(seen)
-    if not inside or (rule.at_most is not None and seen > rule.at_most):
-        bounds = [
-            f"{word} {bound:g}"
-            for word, bound in (
-                ("of at least", rule.at_least),
-                ("above", rule.above),
-                ("at most", rule.at_most),
-            )
-            if bound is not None
-        ]
-        what = " ".join(["a whole number" if kind is int else "a finite number", " and ".join(bounds)])
-        also = "".join(f" or {word}" for word in words)
-        raise BadInput(f"{name} is {value!r}, but must be {what.strip()}{also}: {rule.hint}")
+def _number(option: Option, value: Any) -> Any:
+    """A whole or finite number within the bounds, judged as float32 sees it."""
+    rule, kind = option.rule, option.kind
+    allowed = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
+    good = isinstance(value, allowed) and not isinstance(value, bool)
+    if good:
+        # 1e39 is not finite in float32, and 1e-50 is zero.
+        with np.errstate(over="ignore", under="ignore"):
+            seen = int(value) if kind is int else np.float32(value)
+        good = (
+            (rule.at_least is None or seen >= rule.at_least)
+            and (rule.above is None or seen > rule.above)
+            and (rule.at_most is None or seen <= rule.at_most)
+            and (kind is int or math.isfinite(seen))
+        )
+    if not good:
+        limits = (("of at least", rule.at_least), ("above", rule.above), ("at most", rule.at_most))
+        bounds = " and ".join(f"{word} {limit:.10g}" for word, limit in limits if limit is not None)
+        what = f"{'a whole' if kind is int else 'a finite'} number {bounds}".strip()
+        also = "".join(f" or {word}" for word in option.words)
+        raise BadInput(f"{option.name} is {value!r}, but must be {what}{also}: {option.hint}")
     return kind(value)

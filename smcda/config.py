@@ -24,6 +24,7 @@ SCHEDULES = Table("smcda.smc.schedules:SCHEDULES")
 KERNELS = Table("smcda.smc.kernels:KERNELS")
 RESAMPLERS = Table("smcda.smc.resampling:RESAMPLERS")
 MODELS = Table("smcda.models.lenet:MODELS")
+CHOSEN = "chosen for the device"
 
 
 def cache_dir() -> Path:
@@ -37,31 +38,15 @@ class SamplerConfig:
 
     scheme: str = option("full_batch", "data-annealing scheme", choices=SCHEDULES)
     kernel: str = option("hmc", "move: Langevin (ld) or Hamiltonian (hmc) dynamics", choices=KERNELS)
-    particles: int = option(
-        100, "number of particles", symbol="J", at_least=2, hint="weights need particles to compare"
-    )
-    iterations: int = option(200, "number of iterations", symbol="K", at_least=1, hint="choose 1 or more")
-    step_size: float = option(
-        0.002, "leapfrog step size", symbol="h", above=0, hint="0.002 is the published value"
-    )
+    particles: int = option(100, "number of particles", symbol="J", at_least=2)
+    iterations: int = option(200, "number of iterations", symbol="K", at_least=1)
+    step_size: float = option(0.002, "leapfrog step size", symbol="h", above=0)
     leapfrog_steps: int | None = option(
-        None,
-        "leapfrog steps per move",
-        symbol="S",
-        at_least=1,
-        unset="1 for ld, 3 for hmc",
-        hint="leave it out to have it chosen",
+        None, "leapfrog steps per move", symbol="S", at_least=1, unset="1 for ld, 3 for hmc"
     )
-    batch_size: int = option(
-        500, "examples appended at a time", symbol="kappa", at_least=1, hint="choose 1 or more"
-    )
+    batch_size: int = option(500, "examples appended at a time", symbol="kappa", at_least=1)
     initial_batch: int | None = option(
-        None,
-        "examples in the first iteration",
-        symbol="C",
-        at_least=1,
-        unset="batch_size",
-        hint="leave it out to have it chosen",
+        None, "examples in the first iteration", symbol="C", at_least=1, unset="batch_size"
     )
     resampling: str = option("multinomial", "how ancestors are drawn", choices=RESAMPLERS)
     weight_target: str = option(
@@ -69,35 +54,15 @@ class SamplerConfig:
         "target that weights the start of a move, current (as published) or previous (exact)",
         choices=("current", "previous"),
     )
-    delta_entropy: float = option(
-        1.0, "entropy change of SDA", symbol="dS", above=0, hint="1 is the published value"
-    )
-    beta_restart: float = option(
-        0.1, "beta of a joining minibatch in SDA", above=0, at_most=1, hint="0.1 is the published value"
-    )
-    refine_from: float = option(
-        0.9, "share of K before all data are used", above=0, at_most=1, hint="0.9 is the published value"
-    )
-    micro_batch: int | None = option(
-        None,
-        "examples that XLA evaluates at once",
-        at_least=1,
-        unset="chosen for the device",
-        hint="leave it out to have it chosen",
-    )
+    delta_entropy: float = option(1.0, "entropy change of SDA", symbol="dS", above=0)
+    beta_restart: float = option(0.1, "beta of a joining minibatch in SDA", above=0, at_most=1)
+    refine_from: float = option(0.9, "share of K before all data are used", above=0, at_most=1)
+    micro_batch: int | None = option(None, "examples that XLA evaluates at once", at_least=1, unset=CHOSEN)
     particle_chunk: int | None = option(
-        None,
-        "particles that XLA evaluates at once",
-        at_least=1,
-        unset="chosen for the device",
-        hint="leave it out to have it chosen",
+        None, "particles that XLA evaluates at once", at_least=1, unset=CHOSEN
     )
     devices: int | None = option(
-        None,
-        "devices that share the particles",
-        at_least=1,
-        unset="all that divide J",
-        hint="leave it out to have it chosen",
+        None, "devices that share the particles", at_least=1, unset="all that divide J"
     )
 
     def __post_init__(self) -> None:
@@ -155,11 +120,8 @@ class RunConfig:
         # Squares of these, and sums of such squares, are still numbers in float32.
         at_least=1e-6,
         at_most=1e6,
-        hint="0.1 is the default",
     )
-    evaluate_every: int = option(
-        10, "iterations between test evaluations", at_least=1, hint="choose 1 or more"
-    )
+    evaluate_every: int = option(10, "iterations between test evaluations", at_least=1)
     save_posterior: bool = option(False, "also write posterior.npz")
     overwrite: bool = option(False, "replace a finished run in the output folder")
     checkpoint_dir: Path | None = option(
@@ -169,7 +131,6 @@ class RunConfig:
         300.0,
         "seconds between checkpoints; 0 saves one only when a signal stops the run",
         at_least=0,
-        hint="300 seconds is the default",
     )
     gradients: str = option(
         "auto",
@@ -201,7 +162,7 @@ class ProcessConfig:
 
     quiet: bool = option(False, "no progress")
     device: str = option("auto", "device", choices=("auto", "cpu", "gpu"))
-    threads: int | None = option(None, "CPU threads", at_least=1, unset="all", hint="leave it out to use all")
+    threads: int | None = option(None, "CPU threads", at_least=1, unset="all")
     compilation_cache: Path = option(
         cache_dir(), "folder that caches compiled programs for the next run", symbol="DIR"
     )

@@ -117,7 +117,7 @@ class Run:
         """Put the data on the device, compile, draw and weight the first particles."""
         self.config = config
         started = time.perf_counter()
-        self.kernel, self._params, self._schedule, self.data, self.flat, self.plan = assemble(
+        self.kernel, self.params, self._schedule, self.data, self.flat, self.plan = assemble(
             model, x, y, config, seed, shuffle, gradients
         )
         self.compile_s = time.perf_counter() - started
@@ -130,9 +130,9 @@ class Run:
         of_state = of_trace = None
         if placement is not None:
             of_state, of_trace = state_sharding(placement), placement.replicated
-            replicated = (key_init, self._key, first, self.data, self._params)
+            replicated = (key_init, self._key, first, self.data, self.params)
             replicated = jax.device_put(replicated, placement.replicated)
-            key_init, self._key, first, self.data, self._params = replicated
+            key_init, self._key, first, self.data, self.params = replicated
         started = time.perf_counter()
         begin = partial(init, kernel=self.kernel, n_particles=config.particles)
         start = jax.jit(begin, out_shardings=of_state)
@@ -141,14 +141,14 @@ class Run:
         self.state: SMCState = self._timed(start, key_init, first=first, data=self.data)
         self._check_alive()
         started = time.perf_counter()
-        self._trace = empty_trace(self.kernel, self._params, self.state, self.data, config.iterations)
+        self._trace = empty_trace(self.kernel, self.params, self.state, self.data, config.iterations)
         if placement is not None:
             self._trace = jax.device_put(self._trace, placement.replicated)
         block = jax.jit(
             partial(run_block, self.kernel), donate_argnums=(1, 2), out_shardings=(of_state, of_trace)
         )
         zero = jnp.asarray(0, jnp.int32)
-        self._block = block.lower(self._key, self.state, self._trace, zero, self._params, self.data).compile()
+        self._block = block.lower(self._key, self.state, self._trace, zero, self.params, self.data).compile()
         self.compile_s += time.perf_counter() - started
 
     @property
@@ -174,7 +174,7 @@ class Run:
             self.state,
             self._trace,
             jnp.asarray(until, jnp.int32),
-            self._params,
+            self.params,
             self.data,
         )
         self._check_alive()

@@ -6,16 +6,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from smcda.bench import DEMANDS, MEASURES, Demand, bench, look_up, table
+from smcda.bench import MEASURES, THRESHOLDS, Threshold, bench, look_up, table
 from smcda.bench.flops import LAYERS, convolution, gradient_flops
 from smcda.bench.roofline import paper_evaluations, predicted_hours
-from smcda.bench.timing import by_turns, images
+from smcda.bench.timing import images, interleaved
 from smcda.cli import main
+from smcda.config import SamplerConfig
 from smcda.errors import BadInput
+from smcda.models.base import Model
 from smcda.models.priors import gaussian
 from smcda.run.loop import Run
-from smcda.settings import Settings
-from smcda.smc.schedules.fixed import FIXED_SCHEMES, images_evaluated, most_of_smooth
+from smcda.smc.cost import gradient_evaluations
+from smcda.smc.schedules.fixed import FIXED
 
 
 @pytest.mark.parametrize(("size", "kernel", "padding"), [(28, 5, 2), (14, 5, 0), (28, 3, 1), (9, 7, 3)])
@@ -34,18 +36,17 @@ def test_the_first_layer_needs_no_gradient_of_its_input():
     assert gradient_flops("lenet5") == 4 * first + 6 * sum(others)
 
 
-@pytest.mark.parametrize(("kernel", "sweeps"), [("ld", 1), ("hmc", 3)])
-@pytest.mark.parametrize("scheme", FIXED_SCHEMES)
-def test_evaluations_counted_beforehand_are_those_that_a_run_makes(scheme, kernel, sweeps):
+@pytest.mark.parametrize(("kernel", "steps"), [("ld", None), ("hmc", None), ("hmc", 10)])
+@pytest.mark.parametrize("scheme", FIXED)
+def test_evaluations_counted_beforehand_are_those_that_a_run_makes(scheme, kernel, steps):
     def log_likelihood(parameters, x, y):
         return -((y - x * parameters) ** 2)
 
-    settings = Settings(scheme, kernel, 3, 20, 0.01, batch_size=7)
+    config = SamplerConfig(scheme, kernel, 3, 20, 0.01, steps, batch_size=7)
     x = np.linspace(-1, 1, 50, dtype=np.float32)
-    run = Run(log_likelihood, gaussian(np.zeros(()), 1.0), x, x, settings)
+    run = Run(Model(log_likelihood, gaussian(np.zeros(()), 1.0)), x, x, config)
     run.advance(20)
-    planned = images_evaluated(FIXED_SCHEMES[scheme](settings.annealing(50)), sweeps)
-    assert run.trace()["gradient_evaluations"][-1] == 3 * planned
+    assert run.trace()["gradient_evaluations"][-1] == gradient_evaluations(config, 50)
 
 
 def test_published_runs_cost_what_the_design_says():
@@ -56,11 +57,6 @@ def test_published_runs_cost_what_the_design_says():
     assert counts["full_batch.hmc"] / counts["constant.hmc"] == pytest.approx(90, abs=0.5)
 
 
-def test_smooth_annealing_takes_in_at_most_a_minibatch_an_iteration():
-    sizes = most_of_smooth(Settings("smooth_data_annealing", iterations=10, batch_size=5).annealing(100)).size
-    np.testing.assert_array_equal(sizes, 5 * np.arange(1, 11))
-
-
 def test_predictions_scale_with_devices_and_take_the_slower_of_arithmetic_and_traffic():
     costs = {"useful_flops": 0.45 * 19.5e12, "xla_bytes": 0.5 * 1.555e12}  # one second, half a second
     hours = predicted_hours({"net": costs}, seeds=1)
@@ -68,16 +64,16 @@ def test_predictions_scale_with_devices_and_take_the_slower_of_arithmetic_and_tr
     assert hours["4 x A100"] == pytest.approx(hours["A100"] / 4)
 
 
-def test_calls_are_taken_by_turns_and_the_first_turn_does_not_count():
+def test_calls_are_interleaved_and_the_first_turn_does_not_count():
     order = []
-    found = by_turns({name: lambda n=name: order.append(n) or jnp.ones(1) for name in "ab"}, rounds=2)
+    found = interleaved({name: lambda n=name: order.append(n) or jnp.ones(1) for name in "ab"}, rounds=2)
     assert order == list("ababab")
     assert found.keys() == {"a", "b"}
     assert all(0 < seconds < 1 for seconds in found.values())
 
 
-def test_a_demand_is_met_only_inside_its_bounds():
-    assert [Demand("", "", 0.95, 1.05).met(value) for value in (0.94, 0.95, 1.05, 1.06)] == [
+def test_a_threshold_is_met_only_inside_its_bounds():
+    assert [Threshold("", "", 0.95, 1.05).met(value) for value in (0.94, 0.95, 1.05, 1.06)] == [
         False,
         True,
         True,
@@ -94,7 +90,7 @@ def test_figures_are_found_by_dotted_keys_that_may_hold_dots():
 
 def test_what_falls_short_or_was_not_measured_is_shown_as_such():
     verdicts = list(table({"warm_start_s": 5.0, "compilations": 1}).columns[3].cells)
-    by_key = dict(zip((demand.key for demand in DEMANDS), verdicts, strict=True))
+    by_key = dict(zip((threshold.key for threshold in THRESHOLDS), verdicts, strict=True))
     assert by_key["warm_start_s"] == "MISSED"
     assert by_key["compilations"] == "met"
     assert by_key["two_runs_over_one"] == ""

@@ -1,7 +1,7 @@
 """A posterior known in closed form: linear regression with a Gaussian prior and known noise.
 
 Inputs are correlated and the data are sorted by their first input, so that the first minibatches
-misrepresent the rest: a sampler that does not weigh for a moving target ends in the wrong place.
+misrepresent the rest: a sampler that does not correct for a moving target ends in the wrong place.
 """
 
 from typing import NamedTuple
@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from smcda.config import SamplerConfig
+from smcda.models.base import Model
 from smcda.models.priors import gaussian
-from smcda.run.loop import _empty_trace, assemble, run_block
-from smcda.settings import Settings
+from smcda.run.loop import assemble, empty_trace, run_block
 from smcda.smc.sampler import init
 
 N_DATA, NOISE = 30, 2.5
@@ -59,7 +60,7 @@ def exact() -> Exact:
 
 
 class Estimates(NamedTuple):
-    """One entry a key."""
+    """One entry per key."""
 
     mean: np.ndarray
     covariance: np.ndarray
@@ -69,17 +70,16 @@ class Estimates(NamedTuple):
     resampled: np.ndarray
 
 
-def estimate(settings: Settings, n_keys: int) -> Estimates:
+def estimate(config: SamplerConfig, n_keys: int) -> Estimates:
     """Run the sampler under `n_keys` keys at once."""
-    run = assemble(log_likelihood, prior(), *data(), settings, seed=0, shuffle=False)
+    run = assemble(Model(log_likelihood, prior()), *data(), config, seed=0, shuffle=False)
 
     def one_key(key):
         key_init, key_run = jax.random.split(key)
-        state = init(key_init, run.algorithm, run.scheme.first, run.batches, settings.particles)
-        until = jnp.asarray(settings.iterations, jnp.int32)
-        state, trace = run_block(
-            run.algorithm, key_run, state, _empty_trace(settings.iterations), until, run.knobs, run.batches
-        )
+        state = init(key_init, run.kernel, run.schedule.first, run.data, config.particles)
+        until = jnp.asarray(config.iterations, jnp.int32)
+        trace = empty_trace(run.kernel, run.params, state, run.data, config.iterations)
+        state, trace = run_block(run.kernel, key_run, state, trace, until, run.params, run.data)
         weights = jnp.exp(state.log_weights)
         mean = weights @ state.particles
         centred = state.particles - mean
@@ -98,7 +98,7 @@ def estimate(settings: Settings, n_keys: int) -> Estimates:
 
 
 class Errors(NamedTuple):
-    """Distance from the truth of averages over keys, and their standard error, a quantity each.
+    """Distance from the truth of averages over keys, and their standard error, per quantity.
 
     Distances are in standard errors; standard errors of moments are relative to the posterior's own
     spread, that of the evidence to the evidence. Noise must be small too, or any distance would pass.
@@ -108,9 +108,9 @@ class Errors(NamedTuple):
     noise: dict[str, float]
 
 
-def errors(settings: Settings, n_keys: int) -> Errors:
+def errors(config: SamplerConfig, n_keys: int) -> Errors:
     """Compare the sampler's averages over keys with the exact answers."""
-    found, truth = estimate(settings, n_keys), exact()
+    found, truth = estimate(config, n_keys), exact()
     upper = np.triu_indices(3)
     spread = np.sqrt(np.diag(truth.covariance))
     quantities = {

@@ -9,8 +9,11 @@ import pytest
 from flax import linen as nn
 
 from smcda.bench.baseline import PLAIN, PlainFashionCNN
-from smcda.models.conv_pool import ConvPool, average_of_tile, maximum_of_tile
-from smcda.models.lenet import NETWORKS, count_parameters, make_model
+from smcda.models.conv_pool import ConvPool, avg_pool_tile, max_pool_tile
+from smcda.models.flax import count_parameters, from_flax
+from smcda.models.lenet import EXAMPLE, MODELS, make_model
+from smcda.models.likelihoods import categorical
+from smcda.models.priors import gaussian
 
 RNG = np.random.default_rng(4)
 IMAGES = RNG.integers(0, 256, (5, 28, 28), dtype=np.uint8)
@@ -48,20 +51,20 @@ def assert_close(found, expected):
 
 @pytest.mark.parametrize(("name", "n"), [("lenet5", 61_706), ("fashion_cnn", 96_658)])
 def test_parameter_counts_are_the_published_ones(name, n):
-    assert count_parameters(NETWORKS[name]()) == n
+    assert count_parameters(MODELS[name](), EXAMPLE) == n
 
 
 def test_batch_norm_adds_no_parameters():
-    assert count_parameters(NETWORKS["fashion_cnn"](batch_norm=True)) == 96_658
+    assert count_parameters(MODELS["fashion_cnn"](batch_norm=True), EXAMPLE) == 96_658
 
 
 @pytest.mark.parametrize("channels", [1, 8], ids=["few-channels", "many-channels"])
 @pytest.mark.parametrize(
     ("size", "padding", "pool", "plain_pool"),
     [
-        (5, 2, average_of_tile, nn.avg_pool),
-        (5, 0, average_of_tile, nn.avg_pool),
-        (3, 1, maximum_of_tile, nn.max_pool),
+        (5, 2, avg_pool_tile, nn.avg_pool),
+        (5, 0, avg_pool_tile, nn.avg_pool),
+        (3, 1, max_pool_tile, nn.max_pool),
     ],
     ids=["5-same-mean", "5-valid-mean", "3-same-max"],
 )
@@ -72,17 +75,17 @@ def test_convolution_and_pooling_equal_plain_ones_in_value_and_gradients(
     images = jnp.asarray(rng.normal(size=(3, 8, 12, channels)), jnp.float32)
     kernel = rng.normal(size=(size, size, channels, 4)) / math.sqrt(channels)
     parameters = jax.tree.map(jnp.float32, {"kernel": kernel, "bias": rng.normal(size=4)})
-    ours = ConvPool(4, size, padding=padding, pool=pool, between=jnp.tanh)
+    ours = ConvPool(4, size, padding=padding, pool=pool, activation=jnp.tanh)
     conv = nn.Conv(4, (size, size), padding="SAME" if padding else "VALID")
     shape = (3, 4, 6, 4) if padding else (3, 2, 4, 4)
-    weigh = jnp.asarray(rng.normal(size=shape), jnp.float32)
+    weights = jnp.asarray(rng.normal(size=shape), jnp.float32)
 
     def loss(apply):
-        def weighed(parameters, images):
+        def weighted(parameters, images):
             outputs = apply(parameters, images)
-            return jnp.sum(outputs * weigh), outputs
+            return jnp.sum(outputs * weights), outputs
 
-        return jax.jit(jax.grad(weighed, argnums=(0, 1), has_aux=True))(parameters, images)
+        return jax.jit(jax.grad(weighted, argnums=(0, 1), has_aux=True))(parameters, images)
 
     found = loss(lambda p, x: ours.apply({"params": p}, x))
     expected = loss(lambda p, x: plain_pool(jnp.tanh(conv.apply({"params": p}, x)), (2, 2), (2, 2)))
@@ -90,20 +93,20 @@ def test_convolution_and_pooling_equal_plain_ones_in_value_and_gradients(
     assert_close(found, expected)
 
 
-@pytest.fixture(scope="module", params=list(NETWORKS))
+@pytest.fixture(scope="module", params=list(MODELS))
 def pair(request):
     """Gradient-and-logits of a network and of its plain twin, and particles to try them on."""
     name = request.param
-    weigh = jnp.asarray(RNG.normal(size=(len(IMAGES), 10)), jnp.float32)
+    weights = jnp.asarray(RNG.normal(size=(len(IMAGES), 10)), jnp.float32)
 
     def differentiated(network, images):
-        def weighed(parameters):
+        def weighted(parameters):
             logits = network.apply({"params": parameters}, images)
-            return jnp.sum(logits * weigh), logits
+            return jnp.sum(logits * weights), logits
 
-        return jax.grad(weighed, has_aux=True)
+        return jax.grad(weighted, has_aux=True)
 
-    ours = differentiated(NETWORKS[name](), jnp.asarray(IMAGES))
+    ours = differentiated(MODELS[name](), jnp.asarray(IMAGES))
     return ours, jax.jit(differentiated(PLAIN[name](), PIXELS)), some_particles(name, N_PARTICLES)
 
 
@@ -128,7 +131,7 @@ def test_pixels_are_scaled_to_the_unit_interval():
     for layer in ("dense2", "dense3"):
         network[layer]["kernel"][0, 0] = 1
     images = np.repeat(np.array([0, 51, 255], np.uint8), 28 * 28).reshape(3, 28, 28)
-    logits = jax.jit(make_model(NETWORKS["lenet5"]()).logits)(network, images)
+    logits = jax.jit(make_model("lenet5").predict)(network, images)
     expected = np.tanh(np.tanh(np.tanh(np.tanh([0, 0.2, 1]))))
     np.testing.assert_allclose(logits, np.outer(expected, np.eye(10)[0]), rtol=1e-5)
 
@@ -145,13 +148,15 @@ def test_log_likelihood_is_the_log_probability_of_each_images_label():
     logits = IMAGES.reshape(5, 784) / 255 @ kernel + bias
     expected = logits[range(5), labels] - np.log(np.exp(logits).sum(axis=1))
     parameters = {"Dense_0": {"kernel": jnp.float32(kernel), "bias": jnp.float32(bias)}}
-    found = jax.jit(make_model(Linear()).log_likelihood)(parameters, IMAGES, labels)
+    found = jax.jit(from_flax(Linear(), categorical(), gaussian(np.zeros(1), 1.0)).log_likelihood)(
+        parameters, IMAGES, labels
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", MODELS)
 def test_a_flat_prior_has_one_scale_for_every_weight_and_bias(name):
-    prior = make_model(NETWORKS[name](), prior_scale=0.1).prior
+    prior = make_model(name, 0.1).prior
     drawn = jax.jit(prior.sample)(jax.random.key(0))
     for leaf in jax.tree.leaves(drawn):
         # 4.5 standard errors of a standard deviation; of eight numbers at least.
@@ -163,7 +168,7 @@ def test_a_flat_prior_has_one_scale_for_every_weight_and_bias(name):
 
 @pytest.mark.parametrize("name", FAN_IN)
 def test_prior_scale_is_one_over_root_fan_in_for_kernels_and_biases(name):
-    sample = make_model(NETWORKS[name]()).prior.sample
+    sample = make_model(name, "fan_in").prior.sample
     particles = jax.jit(jax.vmap(sample))(jax.random.split(jax.random.key(8), 60))
     assert set(particles) == set(FAN_IN[name])
     for layer, fan_in in FAN_IN[name].items():
@@ -176,16 +181,17 @@ def test_prior_scale_is_one_over_root_fan_in_for_kernels_and_biases(name):
 @pytest.fixture(scope="module")
 def normalised():
     """Batch-normalised logits of images, with statistics of their own batch and of a reference."""
-    network, parameters = NETWORKS["fashion_cnn"](batch_norm=True), take(some_particles("fashion_cnn", 1), 0)
+    network, parameters = MODELS["fashion_cnn"](batch_norm=True), take(some_particles("fashion_cnn", 1), 0)
     reference = jnp.asarray(RNG.integers(0, 200, (4, 28, 28), dtype=np.uint8))
-    return jax.jit(make_model(network).logits), jax.jit(make_model(network, reference).logits), parameters
+    by_batch = jax.jit(lambda parameters, x: network.apply({"params": parameters}, x))
+    return by_batch, jax.jit(make_model("fashion_cnn", reference=reference).predict), parameters
 
 
 def test_batch_norm_is_that_of_a_plain_network_with_the_batchs_own_statistics(normalised):
     by_batch, _, parameters = normalised
     plain = jax.jit(PlainFashionCNN(batch_norm=True).apply)({"params": parameters}, PIXELS)
     assert_close(by_batch(parameters, IMAGES), plain)
-    by_itself = make_model(NETWORKS["fashion_cnn"](batch_norm=True), jnp.asarray(IMAGES)).logits
+    by_itself = make_model("fashion_cnn", reference=jnp.asarray(IMAGES)).predict
     assert_close(jax.jit(by_itself)(parameters, IMAGES), plain)
 
 

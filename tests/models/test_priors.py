@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from smcda.models.priors import from_density, gaussian
+from smcda.models.priors import flattened, from_density, gaussian
 from smcda.smc.batches import Window
-from smcda.smc.target import LikelihoodSums, draw_prior, make_target, prior_log_ratio, target_gradient
+from smcda.smc.likelihood import LikelihoodSums
+from smcda.smc.target import target_gradient
 
 # Flat order is a[0], a[1], b.
 MEAN = {"a": jnp.array([1.0, -2.0]), "b": jnp.array(0.5)}
@@ -33,12 +34,8 @@ def laplace(rate):
     )
 
 
-def target_of(prior):
-    return make_target(lambda parameters, x, y: y, prior)
-
-
 def test_gaussian_log_ratio_is_the_difference_of_normal_log_densities():
-    log_ratio = jax.jit(partial(prior_log_ratio, target_of(gaussian(MEAN, SCALE))))
+    log_ratio = jax.jit(jax.vmap(flattened(gaussian(MEAN, SCALE)).prior.log_ratio))
     found = log_ratio(PARTICLES, OTHERS)
     np.testing.assert_allclose(found, normal_log_density(PARTICLES) - normal_log_density(OTHERS), rtol=1e-5)
 
@@ -54,8 +51,8 @@ def test_gaussian_log_ratio_of_near_points_keeps_its_digits_in_float32():
 
 def test_gaussian_draws_have_its_mean_scale_and_independence():
     n = 20_000
-    draw = jax.jit(partial(draw_prior, target=target_of(gaussian(MEAN, SCALE)), n_particles=n))
-    draws = np.asarray(draw(jax.random.key(5)), float)
+    draw = jax.jit(jax.vmap(flattened(gaussian(MEAN, SCALE)).prior.sample))
+    draws = np.asarray(draw(jax.random.split(jax.random.key(5), n)), float)
     assert np.all(np.abs(draws.mean(axis=0) - FLAT_MEAN) < 5 * FLAT_SCALE / math.sqrt(n))
     standard = (draws - FLAT_MEAN) / FLAT_SCALE
     assert np.all(np.abs(np.cov(standard.T) - np.eye(3)) < 5 * math.sqrt(2 / n))
@@ -90,17 +87,17 @@ def test_the_target_gradient_adds_the_priors_gradient_to_the_scaled_sums(prior, 
     sums = LikelihoodSums(jnp.zeros((2, 2)), jnp.asarray(np.stack([old, new])))
     # N = 30 and 10 examples in use, 4 of them at beta 1/4.
     window = Window(*(jnp.asarray(n, jnp.int32) for n in (2, 8, 12)), jnp.asarray(0.25))
-    found = jax.jit(partial(target_gradient, target_of(prior)))(PARTICLES, sums, window, 30)
+    found = jax.jit(partial(target_gradient, flattened(prior).prior))(PARTICLES, sums, window, 30)
     np.testing.assert_allclose(found, 3 * (old + new / 4) + gradient, rtol=1e-5)
 
 
 @pytest.mark.parametrize("prior", [gaussian(MEAN, SCALE), laplace(0.5)], ids=["gaussian", "from_density"])
 def test_the_priors_gradient_is_that_of_its_log_ratio_by_finite_differences(prior):
-    target, step = target_of(prior), 2**-6
-    log_ratio = jax.jit(partial(prior_log_ratio, target))
+    flat, step = flattened(prior).prior, 2**-6
+    log_ratio = jax.jit(jax.vmap(flat.log_ratio))
     none = LikelihoodSums(jnp.zeros((2, 2)), jnp.zeros((2, 2, 3)))
     window = Window(*(jnp.asarray(0, jnp.int32) for _ in range(3)), jnp.asarray(1.0))
-    found = jax.jit(partial(target_gradient, target))(PARTICLES, none, window, 30)
+    found = jax.jit(partial(target_gradient, flat))(PARTICLES, none, window, 30)
     for i in range(3):
         shift = step * np.eye(3)[i]
         difference = log_ratio(PARTICLES + shift, PARTICLES - shift) / (2 * step)

@@ -12,36 +12,35 @@ from smcda._locks import locked
 from smcda.errors import BadInput
 from smcda.parallel.sharding import choose_devices
 
-# Devices are counted once a process, so the comparison has one of its own.
+# Devices are counted once per process, so the comparison has one of its own.
 COMPARISON = """
 import json, sys
 import jax, jax.numpy as jnp, numpy as np
 jax.config.update("jax_compilation_cache_dir", sys.argv[1])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-from smcda.models import native
 from smcda.bench.timing import images
-from smcda.models.lenet import NETWORKS, make_model
+from smcda.config import SamplerConfig
+from smcda.models.base import Model
+from smcda.models.lenet import make_model
 from smcda.models.priors import gaussian
 from smcda.run.loop import Run
-from smcda.smc.schedules import SCHEMES
-from smcda.settings import Settings
+from smcda.smc.schedules import SCHEDULES
 
 data = images(60)
-lenet5 = make_model(NETWORKS["lenet5"]())
 
 def slope(parameters, x, y):
     return -((y - parameters @ jnp.ones(3) * jnp.mean(x, axis=(1, 2)) / 255) ** 2)
 
 # A network with native gradients, and a small model whose gradients XLA takes.
-large = (lenet5.log_likelihood, lenet5.prior, native.load("lenet5").window_sums, 0.02)
-small = (slope, gaussian(np.zeros(3), 1.0), None, 0.1)
+large = (make_model("lenet5"), 0.02)
+small = (Model(slope, gaussian(np.zeros(3), 1.0)), 0.1)
 found = {}
-for scheme in SCHEMES:
-    log_likelihood, prior, window_sums, h = small if scheme == "automated" else large
+for scheme in SCHEDULES:
+    model, h = small if scheme == "automated" else large
     runs = []
     for devices in (1, 4):
-        settings = Settings(scheme, "hmc", 8, 6, h, batch_size=9, devices=devices)
-        run = Run(log_likelihood, prior, data.train_x, data.train_y, settings, 3, window_sums=window_sums)
+        config = SamplerConfig(scheme, "hmc", 8, 6, h, batch_size=9, devices=devices)
+        run = Run(model, data.train_x, data.train_y, config, 3)
         run.advance(2)
         run.advance(4)
         runs.append(run)
@@ -49,8 +48,8 @@ for scheme in SCHEMES:
     found[scheme] = {
         "devices": len(four.state.particles.sharding.device_set),
         "particles": float(np.abs(one.state.particles - four.state.particles).max()),
-        "ancestors": bool(np.array_equal(one.state.lineage, four.state.lineage)),
-        "lineage": np.asarray(one.state.lineage).tolist(),
+        "ancestors": bool(np.array_equal(one.state.root_ancestor, four.state.root_ancestor)),
+        "root_ancestor": np.asarray(one.state.root_ancestor).tolist(),
         "ess": float(np.abs(one.trace()["ess"] - four.trace()["ess"]).max()),
     }
 from smcda.parallel.sharding import choose_devices
@@ -83,7 +82,7 @@ def test_four_devices_give_the_particles_of_one(comparison, scheme):
     found = comparison[scheme]
     assert found["devices"] == 4
     assert found["ancestors"], "the same ancestors"
-    assert len(set(found["lineage"])) < 8, "resampling must have happened for this to mean anything"
+    assert len(set(found["root_ancestor"])) < 8, "resampling must have happened for this to mean anything"
     assert found["particles"] < 1e-5
     assert found["ess"] < 1e-2
 
@@ -110,13 +109,13 @@ def test_without_a_number_the_most_devices_that_share_evenly_are_used(comparison
 
 
 @pytest.mark.parametrize(
-    ("asked", "particles", "message"),
+    ("requested", "particles", "message"),
     [
         (3, 8, "devices is 3, but 1 can be seen"),
         (2, 7, "choose a multiple of 2 \\(such as 6 or 8\\)"),
     ],
 )
-def test_what_cannot_be_shared_is_refused_in_one_line(asked, particles, message):
+def test_what_cannot_be_shared_is_refused_in_one_line(requested, particles, message):
     available = [None] if "seen" in message else [None, None]
     with pytest.raises(BadInput, match=message):
-        choose_devices(asked, particles, available=available)
+        choose_devices(requested, particles, available=available)

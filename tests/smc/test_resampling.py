@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from smcda.smc.resampling import RESAMPLERS, distinct, effective_sample_size, reweight
+from smcda.smc.resampling import RESAMPLERS, effective_sample_size, n_unique, reweight
 
 J, N_KEYS = 8, 20_000
 # Weights in 64ths, exact in float32; first, last and one in the middle are zero.
@@ -133,5 +133,5 @@ def test_effective_sample_size_of_known_weights(weights, expected):
 
 
 @pytest.mark.parametrize(("labels", "expected"), [([0, 0, 0], 1), ([2, 0, 2, 3, 3], 3), ([3, 1, 0, 2], 4)])
-def test_distinct_counts_different_labels(labels, expected):
-    assert distinct(jnp.array(labels)) == expected
+def test_n_unique_counts_different_labels(labels, expected):
+    assert n_unique(jnp.array(labels)) == expected

@@ -1,19 +1,20 @@
-"""What a run keeps, counts and does not depend on, on a small regression with a known shape."""
+"""What a run caches, counts and does not depend on, on a small regression with a known shape."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from smcda.config import SamplerConfig
 from smcda.errors import BadInput, Diverged
 from smcda.models import priors
+from smcda.models.base import Model
 from smcda.run.loop import Run
 from smcda.run.posterior import sample
-from smcda.settings import Settings
+from smcda.smc.likelihood import xla_likelihood
 from smcda.smc.sampler import step
-from smcda.smc.schedules import SCHEMES
-from smcda.smc.schedules.fixed import FIXED_SCHEMES
-from smcda.smc.target import likelihood_sums
+from smcda.smc.schedules import SCHEDULES, make_schedule
+from smcda.smc.schedules.fixed import FIXED
 
 N_DATA = 101
 SMALL = {"particles": 9, "iterations": 14, "batch_size": 10, "initial_batch": 15, "step_size": 0.05}
@@ -34,43 +35,45 @@ def problem():
 
 
 def start(scheme, kernel="ld", seed=5, **others):
-    return Run(*problem(), Settings(scheme=scheme, kernel=kernel, **SMALL | others), seed)
+    log_likelihood, prior, x, y = problem()
+    config = SamplerConfig(scheme=scheme, kernel=kernel, **SMALL | others)
+    return Run(Model(log_likelihood, prior), x, y, config, seed)
 
 
 @pytest.mark.parametrize("kernel", ["ld", "hmc"])
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", SCHEDULES)
 def test_cached_sums_equal_fresh_ones_after_every_iteration(scheme, kernel):
     run = start(scheme, kernel, step_size=0.25, weight_target="previous")
-    target = run.algorithm.target
-    fresh = jax.jit(lambda particles, window: likelihood_sums(target, particles, run.batches, window, 3, 9))
-    one_step = jax.jit(lambda key, state: step(key, state, run.algorithm, run._knobs, run.batches))
+    likelihood = xla_likelihood(problem()[0], run.flat.unravel, 3, 9)
+    fresh = jax.jit(lambda particles, window: likelihood(particles, run.data, window))
+    one_step = jax.jit(lambda key, state: step(key, state, run.kernel, run.params, run.data))
     state, n_resampled, sizes = run.state, 0, set()
     for _ in range(SMALL["iterations"]):
         state, info = one_step(jax.random.key(1), state)
         n_resampled += int(info.resampled)
         sizes.add(int(info.batch_size))
         expected = fresh(state.particles, state.window)
-        np.testing.assert_allclose(state.sums.value, expected.value, rtol=2e-5, atol=2e-4)
-        np.testing.assert_allclose(state.sums.gradient, expected.gradient, rtol=2e-4, atol=2e-3)
+        np.testing.assert_allclose(state.likelihood.value, expected.value, rtol=2e-5, atol=2e-4)
+        np.testing.assert_allclose(state.likelihood.gradient, expected.gradient, rtol=2e-4, atol=2e-3)
     assert n_resampled > 0
     assert len(sizes) > 1 or scheme in ("constant", "full_batch")
 
 
-@pytest.mark.parametrize(("kernel", "sweeps"), [("ld", 1), ("hmc", 3), ("hmc", 5)])
-@pytest.mark.parametrize("scheme", FIXED_SCHEMES)
-def test_gradient_evaluations_are_those_of_the_formula(scheme, kernel, sweeps):
-    run = start(scheme, kernel, leapfrog_steps=sweeps)
+@pytest.mark.parametrize(("kernel", "steps"), [("ld", 1), ("hmc", 3), ("hmc", 5)])
+@pytest.mark.parametrize("scheme", FIXED)
+def test_gradient_evaluations_are_those_of_the_formula(scheme, kernel, steps):
+    run = start(scheme, kernel, leapfrog_steps=steps)
     run.advance(SMALL["iterations"])
     trace = run.trace()
-    schedule = FIXED_SCHEMES[scheme](run.settings.annealing(N_DATA))
+    plan = make_schedule(run.config, N_DATA).plan
     expected, total, before, was_fresh = [], 0, 0, False
-    for size, fresh in zip(schedule.size.tolist(), schedule.fresh.tolist(), strict=True):
+    for size, fresh in zip(plan.size.tolist(), plan.fresh.tolist(), strict=True):
         arriving = size if fresh or was_fresh else size - before
-        total += sweeps * size + arriving
+        total += steps * size + arriving
         before, was_fresh = size, fresh
         expected.append(SMALL["particles"] * total)
     assert trace["gradient_evaluations"].tolist() == expected
-    np.testing.assert_array_equal(trace["batch_size"], schedule.size)
+    np.testing.assert_array_equal(trace["batch_size"], plan.size)
 
 
 def test_smooth_annealing_counts_each_joining_minibatch_once():
@@ -95,7 +98,7 @@ def test_the_result_does_not_depend_on_how_the_work_is_cut(scheme, micro_batch, 
         one.advance(6)
     np.testing.assert_allclose(run.state.particles, reference.state.particles, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(run.state.log_weights, reference.state.log_weights, atol=2e-3)
-    np.testing.assert_array_equal(run.state.lineage, reference.state.lineage)
+    np.testing.assert_array_equal(run.state.root_ancestor, reference.state.root_ancestor)
 
 
 def test_looking_more_often_changes_nothing():
@@ -140,7 +143,7 @@ def test_evidence_is_given_only_where_it_is_exact(scheme, weight_target, is_exac
     assert (posterior.log_evidence is not None) == is_exact
 
 
-def test_lineages_only_die_out():
+def test_root_ancestors_only_die_out():
     run = start("linear", iterations=30)
     run.advance(30)
     ancestors = run.trace()["unique_ancestors"]
@@ -154,12 +157,12 @@ def test_a_particle_off_the_target_s_support_gets_no_weight_and_no_say():
     def with_a_cliff(parameters, x, y):
         return jnp.where(parameters["shift"][0] > 0, log_likelihood(parameters, x, y), jnp.nan)
 
-    run = Run(with_a_cliff, prior, x, y, Settings(scheme="smooth_data_annealing", **SMALL), 5)
+    run = Run(Model(with_a_cliff, prior), x, y, SamplerConfig(scheme="smooth_data_annealing", **SMALL), 5)
     run.advance(SMALL["iterations"])
     assert np.all(np.isfinite(run.trace()["beta"]))
     assert np.all(np.isfinite(run.trace()["log_likelihood"]))
     weights = np.exp(run.state.log_weights)
-    shift = jax.vmap(run.algorithm.target.unravel)(run.state.particles)["shift"][:, 0]
+    shift = jax.vmap(run.flat.unravel)(run.state.particles)["shift"][:, 0]
     assert weights.sum() == pytest.approx(1, abs=1e-5)
     assert np.all(shift[weights > 0] > 0)
 

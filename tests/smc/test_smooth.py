@@ -4,15 +4,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from smcda.smc.schedules.fixed import Annealing
-from smcda.smc.schedules.smooth import anneal, entropy_rate, first_window, pace
+from smcda.smc.schedules import ScheduleArgs
+from smcda.smc.schedules.smooth import entropy_rate, smooth_data_annealing
 
-SIZES = Annealing(iterations=20, n_data=25, batch_size=10, initial_batch=12)
+ARGS = ScheduleArgs(iterations=20, n_data=25, batch_size=10, initial_batch=12)
 WEIGHTS = jnp.array([0.5, 0.25, 0.25])
 
 
-def advance(window, old, new, sizes=SIZES):
-    return anneal(pace(sizes), jnp.asarray(0), window, WEIGHTS, jnp.array([old, new], jnp.float32))
+def advance(window, old, new, args=ARGS):
+    schedule = smooth_data_annealing(args)
+    sums = jnp.array([old, new], jnp.float32)
+    return schedule.next_window(schedule.params, jnp.asarray(0), window, WEIGHTS, sums)
 
 
 def ranges(window):
@@ -32,7 +34,7 @@ def test_the_entropy_rate_is_the_weighted_variance_plus_covariance():
 
 
 def test_beta_follows_a_sequence_worked_by_hand():
-    window = first_window(SIZES)
+    window = smooth_data_annealing(ARGS).first
     assert (ranges(window), float(window.beta)) == ((0, 0, 12), 0.0)
 
     # The first C examples: variance 4 (deviations 2, -2, -2), so beta goes 0, 1/4, 1/2.
@@ -62,10 +64,10 @@ def test_beta_follows_a_sequence_worked_by_hand():
 
 
 def test_the_entropy_step_and_the_restart_are_settings():
-    sizes = SIZES._replace(delta_entropy=2.0, beta_restart=0.3)
-    window = advance(first_window(sizes), [0, 0, 0], [4, 0, 0], sizes)
+    args = ARGS._replace(delta_entropy=2.0, beta_restart=0.3)
+    window = advance(smooth_data_annealing(args).first, [0, 0, 0], [4, 0, 0], args)
     assert float(window.beta) == pytest.approx(0.5)
-    window = advance(window._replace(beta=jnp.float32(1)), [0, 0, 0], [4, 0, 0], sizes)
+    window = advance(window._replace(beta=jnp.float32(1)), [0, 0, 0], [4, 0, 0], args)
     assert float(window.beta) == pytest.approx(0.3)
 
 
@@ -76,9 +78,9 @@ def test_dead_particles_do_not_enter_the_moments():
 
 
 def test_beta_jumps_to_one_when_a_single_particle_is_left():
-    window = anneal(
-        pace(SIZES), jnp.asarray(0), first_window(SIZES), jnp.array([0.0, 1.0, 0.0]), jnp.ones((2, 3))
-    )
+    schedule = smooth_data_annealing(ARGS)
+    one_left = jnp.array([0.0, 1.0, 0.0])
+    window = schedule.next_window(schedule.params, jnp.asarray(0), schedule.first, one_left, jnp.ones((2, 3)))
     assert float(window.beta) == 1.0
 
 
@@ -86,3 +88,8 @@ def test_large_log_likelihoods_do_not_drown_their_variance():
     weights = jnp.full(2, 0.5)
     values = jnp.array([[0.0, 0.0], [-138_000.0, -138_002.0]])
     assert float(entropy_rate(weights, values)) == pytest.approx(1.0)
+
+
+def test_at_most_one_minibatch_per_iteration_is_admitted():
+    plan = smooth_data_annealing(ScheduleArgs(10, 100, 5, 5)).plan
+    np.testing.assert_array_equal(plan.size, 5 * np.arange(1, 11))

@@ -1,30 +1,25 @@
 """The config: what it resolves to, and one line for every way to get it wrong."""
 
-import importlib.util
-import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from lib.config import ConfigError
+from lib.study import resolve as resolve_config
+
+from smcda._options import options
+from smcda.config import RunConfig, SamplerConfig
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
-SNAKEMAKE = Path(sys.executable).with_name("snakemake")
-
-spec = importlib.util.spec_from_file_location("study", ROOT / "workflow" / "study.py")
-assert spec is not None
-assert spec.loader is not None
-study = importlib.util.module_from_spec(spec)
-sys.modules["study"] = study
-spec.loader.exec_module(study)
 
 
 def resolve(**changes):
-    config = yaml.safe_load((ROOT / "config.yaml").read_text()) | changes
-    return study.resolve(config, SCHEMA)
+    return resolved(changes)
+
+
+def resolved(changes):
+    return resolve_config(yaml.safe_load((ROOT / "config.yaml").read_text()) | changes)
 
 
 def test_paper_scale_is_the_published_study():
@@ -39,6 +34,12 @@ def test_paper_scale_is_the_published_study():
     assert len({tuple(run.values()) for run in paper.runs()}) == 120
 
 
+def test_cpu_scale_is_the_published_study_with_fewer_particles_and_seeds():
+    paper, cpu = (resolve(scale=scale).settings for scale in ("paper", "cpu"))
+    differing = {name for name in paper if paper[name] != cpu[name]}
+    assert differing == {"device", "particles", "seeds", "ablations"}
+
+
 def test_laptop_scale_keeps_the_published_pace_and_covers_everything():
     laptop = resolve(scale="laptop").settings
     published = 0.002**2 * 60_000
@@ -48,153 +49,125 @@ def test_laptop_scale_keeps_the_published_pace_and_covers_everything():
     assert len(laptop["seeds"]) >= 2
 
 
+def test_defaults_are_those_of_the_package():
+    settings = resolve(scales={"empty": {}}, scale="empty").settings
+    defaults = {option.name: option.default for option in (*options(SamplerConfig), *options(RunConfig))}
+    shared = settings.keys() & defaults.keys()
+    assert {"particles", "step_size", "prior_scale", "evaluate_every", "leapfrog_steps"} < shared
+    assert {name: settings[name] for name in shared} == {name: defaults[name] for name in shared}
+
+
 def test_top_level_keys_overrule_the_scale():
-    assert resolve(scale="paper", particles=7, seeds=[3]).settings["particles"] == 7
+    assert resolve(scale="paper", particles=7).settings["particles"] == 7
     assert len(resolve(scale="paper", seeds=[3]).runs()) == 24
 
 
-def test_seeds_from_the_command_line_are_numbers():
+def test_values_of_the_command_line_may_arrive_as_text():
     assert resolve(scale="paper", seeds=["3", "4"]).settings["seeds"] == [3, 4]
-    with pytest.raises(study.ConfigError, match="seeds/0 is 'x', but must be of type integer"):
-        resolve(scale="paper", seeds=["x"])
-
-
-def test_a_run_is_told_only_what_it_reads():
-    paper = resolve(scale="paper")
-    assert "--delta-entropy" in paper.run_options("lenet5", "smooth_data_annealing", "ld")
-    assert "--refine-from" in paper.run_options("lenet5", "linear", "ld")
-    assert "--leapfrog-steps 3" in paper.run_options("lenet5", "linear", "hmc")
-    for option in ("--delta-entropy", "--beta-restart", "--refine-from", "--leapfrog-steps"):
-        assert option not in paper.run_options("lenet5", "constant", "ld")
-
-
-def test_yes_and_no_may_be_written_as_in_yaml():
     assert resolve(scale="paper", batch_norm="false").settings["batch_norm"] is False
     assert resolve(batch_norm="true").settings["batch_norm"] is True
-    with pytest.raises(study.ConfigError, match="batch_norm is 'maybe'"):
-        resolve(batch_norm="maybe")
+    assert resolve(train_images="null").settings["train_images"] is None
 
 
-def test_nothing_may_be_written_as_in_yaml():
-    """At every scale the prior has one standard deviation unless it is told otherwise."""
-    assert resolve(scale="paper").settings["prior_scale"] == 0.1
-    assert resolve(scale="paper", prior_scale="null").settings["prior_scale"] is None
-    with pytest.raises(study.ConfigError, match="prior_scale is 'none', but must be of type number or null"):
-        resolve(prior_scale="none")
-    with pytest.raises(study.ConfigError, match="particles is 'null', but must be of type integer"):
-        resolve(particles="null")
+def test_a_run_is_given_only_what_it_reads():
+    paper = resolve(scale="paper")
+    assert "--delta-entropy" in paper.run_options("mnist", "smooth_data_annealing", "ld")
+    assert "--refine-from" in paper.run_options("mnist", "linear", "ld")
+    assert "--leapfrog-steps 3" in paper.run_options("mnist", "linear", "hmc")
+    for option in ("--delta-entropy", "--beta-restart", "--refine-from", "--leapfrog-steps"):
+        assert option not in paper.run_options("mnist", "constant", "ld")
 
 
-def test_prior_scale_reaches_every_run_that_has_one():
-    assert "--prior-scale 0.1" in resolve(prior_scale=0.1).run_options("lenet5", "constant", "ld")
-    assert "--prior-scale" not in resolve(prior_scale=None).run_options("lenet5", "constant", "ld")
-    with pytest.raises(study.ConfigError, match="prior_scale is 0, but must be at least"):
-        resolve(prior_scale=0)
+def test_the_prior_reaches_every_run():
+    assert "--prior-scale 0.1" in resolve().run_options("mnist", "constant", "ld")
+    assert "--prior-scale fan_in" in resolve(prior_scale="fan_in").run_options("mnist", "constant", "ld")
 
 
 def test_batch_norm_reaches_the_one_network_that_has_it():
-    told = [resolve(scale="paper", batch_norm=on) for on in (True, False)]
-    assert "--batch-norm" in told[0].run_options("fashion_cnn", "constant", "ld")
-    assert "--batch-norm" not in told[0].run_options("lenet5", "constant", "ld")
-    assert "--batch-norm" not in told[1].run_options("fashion_cnn", "constant", "ld")
+    on, off = (resolve(scale="paper", batch_norm=value) for value in (True, False))
+    assert "--batch-norm" in on.run_options("fashion_mnist", "constant", "ld")
+    assert "--batch-norm" not in on.run_options("mnist", "constant", "ld")
+    assert "--batch-norm" not in off.run_options("fashion_mnist", "constant", "ld")
 
 
 def test_sources_of_data_become_options():
-    assert resolve(scale="laptop").data_options(None, None).startswith("--bundled")
-    assert resolve(scale="paper").data_options("idx", "cache") == "--mirror idx"
+    assert resolve(scale="laptop").data_options(None, None) == "--train 1000 --test 500 --bundled"
+    assert resolve(scale="paper").data_options("idx files", "cache") == "--mirror 'idx files'"
     assert resolve(scale="paper").data_options(None, "cache") == "--cache cache"
+
+
+def test_an_ablation_is_the_scale_with_its_changes():
+    cpu = resolve(scale="cpu", seeds=[5], step_size=0.001)
+    long, wide = cpu.at("ablations/ld_equal_gradients"), cpu.at("ablations/particles_8")
+    assert long.settings["iterations"] == 400
+    assert long.runs() == [
+        {"dataset": dataset, "scheme": "constant", "kernel": "ld", "seed": 5}
+        for dataset in ("mnist", "fashion_mnist")
+    ]
+    assert wide.settings["kernels"] == ["ld", "hmc"]
+    for ablation in (long, wide):
+        assert ablation.settings["step_size"] == 0.001
+    assert cpu.at("ablations/ld_3h").settings["step_size"] == 0.006
+    assert cpu.at("runs") == cpu
+
+
+def test_every_ablation_of_the_config_changes_a_run():
+    for scale in ("cpu", "tiny"):
+        study = resolve(scale=scale)
+        assert study.ablations()
+        for ablation in study.ablations():
+            for run in ablation.runs():
+                cell = (run["dataset"], run["scheme"], run["kernel"])
+                assert ablation.run_options(*cell) != study.run_options(*cell), (ablation.path, cell)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"partickles": 3}, "key 'partickles' is unknown (value 3): choose from "),
-        ({"schemes": ["linaer"]}, "schemes/0 is 'linaer', but must be one of constant, full_batch"),
-        ({"step_size": -0.1}, "step_size is -0.1, but must be above 0"),
-        ({"seeds": []}, "seeds is [], but must have at least 1 entry"),
+        ({"schemes": ["linaer"]}, "schemes/0 is 'linaer', but must be 'constant', 'full_batch'"),
+        ({"step_size": -0.1}, "step_size is -0.1, but must be a finite number above 0"),
+        ({"step_size": float("nan")}, "step_size is nan, but must be a finite number above 0"),
+        ({"seeds": []}, "seeds is [], but must have at least 1 item"),
         ({"seeds": [1, 1]}, "seeds is [1, 1], but must not name anything twice"),
-        ({"scale": "huge"}, "scale is 'huge', but must be one of laptop, paper, tiny"),
-        ({"particles": 1}, "particles is 1, but must be at least 2"),
-        ({"iterations": "many"}, "iterations is 'many', but must be of type integer"),
-        ({"refine_from": 1.5}, "refine_from is 1.5, but must be at most 1"),
-        ({"scales": {"laptop": {"seeds": [0], "kernel": "ld"}}}, "key 'kernel' in scales/laptop is unknown"),
-        ({"scales": {"laptop": {}}}, "scales/laptop lacks the key 'seeds'"),
+        ({"seeds": ["x"]}, "seeds/0 is 'x', but must be a valid integer"),
+        ({"scale": "huge"}, "scale is 'huge', but must be one of laptop, paper, cpu, tiny"),
+        ({"particles": 1}, "particles is 1, but must be a whole number of at least 2"),
+        ({"particles": "null"}, "particles is None, but must be a whole number"),
+        ({"particles": -(2**70)}, f"particles is {-(2**70)}, but must be a whole number"),
+        ({"step_size": 10**400}, "but must be a finite number"),
+        ({"iterations": "many"}, "iterations is 'many', but must be a whole number"),
+        ({"refine_from": 1.5}, "refine_from is 1.5, but must be a finite number above 0 and at most 1"),
+        ({"batch_norm": "maybe"}, "batch_norm is 'maybe', but must be of type bool"),
+        ({"prior_scale": 0}, "prior_scale is 0, but must be a finite number of at least 1e-06"),
+        ({"prior_scale": None}, "prior_scale is None, but must be a finite number"),
+        ({"output_dir": "a{b}"}, "output_dir is 'a{b}', but must match pattern"),
+        ({3: 4}, "key 3 in config is not text: put it in quotes"),
+        ({"scales": {"laptop": {"kernel": "ld"}}}, "key 'kernel' in scales/laptop is unknown"),
+        ({"scales": {"laptop": {"particles": 1}}}, "scales/laptop: particles is 1, but must be"),
+        ({"train_images": 2001}, "train_images is 2001, but source bundled has 2000: choose at most 2000"),
+        ({"test_images": 1001}, "test_images is 1001, but source bundled has 1000: choose at most 1000"),
+        ({"scale": "paper", "train_images": 60_001}, "train_images is 60001, but source full has 60000"),
+        ({"batch_size": 1001}, "batch_size (kappa) is 1001, more than the 1000 training examples"),
+        ({"initial_batch": 1001}, "initial_batch (C) is 1001, more than the 1000 training examples"),
+        ({"batch_norm": True, "initial_batch": 30}, "initial_batch is 30, but with batch_norm it must be"),
+        ({"ablations": {"a": {"particles": 1}}}, "ablations/a: particles is 1, but must be"),
+        ({"ablations": {"a": {"train_images": 9}}}, "key 'train_images' in ablations/a is unknown"),
+        ({"ablations": {"a": {"batch_size": 1001}}}, "ablations/a: batch_size (kappa) is 1001, more than"),
+        ({"ablations": {"a/b": {}}}, "ablations/a/b/[key] is 'a/b', but must match pattern"),
     ],
 )
 def test_a_wrong_config_is_refused_with_the_key_the_value_and_what_is_allowed(changes, message):
-    with pytest.raises(study.ConfigError) as refusal:
-        resolve(**changes)
+    with pytest.raises(ConfigError) as refusal:
+        resolved(changes)
     assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
 
-def test_a_hash_sees_contents_and_not_dates(tmp_path):
-    source = tmp_path / "a.py"
-    source.write_text("x = 1\n")
-    before = study.source_hash(source)
-    source.touch()
-    assert study.source_hash(source) == before
-    source.write_text("x = 2\n")
-    assert study.source_hash(source) != before
+def test_the_schema_and_the_reference_page_are_those_of_the_models(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    from write_config_reference import FILES
 
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    """A copy of what Snakemake reads."""
-    folder = tmp_path_factory.mktemp("project")
-    for name in ("Snakefile", "config.yaml", "workflow", "profiles", "paper", "smcda"):
-        source = ROOT / name
-        copy = shutil.copytree if source.is_dir() else shutil.copy
-        copy(source, folder / name)
-    return folder
-
-
-def dry_run(project, *config):
-    command = [SNAKEMAKE, "-n", "--cores", "2", *(["--config", *config] if config else [])]
-    return subprocess.run(command, cwd=project, capture_output=True, text=True)
-
-
-def test_snakemake_plans_the_120_published_runs(project):
-    plan = dry_run(project, "scale=paper")
-    assert plan.returncode == 0, plan.stderr
-    assert re.search(r"^run +120$", plan.stdout, re.MULTILINE)
-    commands = [line for line in plan.stdout.splitlines() if "smcda run" in line]
-    assert len(commands) == 120
-    assert all(
-        "--particles 100 --iterations 200 --step-size 0.002 --batch-size 500" in line for line in commands
-    )
-    assert sum("--kernel hmc" in line and "--leapfrog-steps 3" in line for line in commands) == 60
-
-
-def test_the_slurm_profile_plans_the_published_study_and_keeps_it_when_a_key_is_overruled(project):
-    profile = ["--workflow-profile", "profiles/slurm"]
-    command = [SNAKEMAKE, "-n", *profile, "--config", "particles=50"]
-    plan = subprocess.run(command, cwd=project, capture_output=True, text=True)
-    assert plan.returncode == 0, plan.stderr
-    assert re.search(r"^run +120$", plan.stdout, re.MULTILINE)
-    assert "--particles 50 --iterations 200" in plan.stdout
-
-
-def test_snakemake_fails_on_a_wrong_config_before_any_job(project):
-    plan = dry_run(project, "step_size=-1")
-    assert plan.returncode != 0
-    assert "config: step_size is -1, but must be above 0" in plan.stdout + plan.stderr
-    assert "Traceback" not in plan.stdout + plan.stderr
-    assert "smcda run" not in plan.stdout
-
-
-def test_a_build_in_which_every_run_failed_does_not_pass_for_finished(project):
-    """After a good build, a minibatch larger than the data: the run itself refuses it."""
-
-    def build(*more, batch_size):
-        what = ["datasets=[mnist]", "schemes=[constant]", "kernels=[ld]", "seeds=[0]", "iterations=2"]
-        command = [SNAKEMAKE, "summary", "--cores", "1", *more, "--config", "scale=tiny", *what]
-        command.append(f"batch_size={batch_size}")
-        return subprocess.run(command, cwd=project, capture_output=True, text=True)
-
-    assert build(batch_size=20).returncode == 0
-    failed = build(batch_size=101)
-    assert failed.returncode != 0
-    assert "missing: mnist constant ld seed 0" in failed.stdout + failed.stderr
-    plan = build("-n", batch_size=101)
-    assert re.search(r"^run +1$", plan.stdout, re.MULTILINE), plan.stdout
+    for path, write in FILES.items():
+        assert path.read_text() == write(), f"{path} is stale: run tools/write_config_reference.py"
+    sys.modules.pop("write_config_reference")

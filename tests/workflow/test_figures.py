@@ -2,26 +2,23 @@
 
 import itertools
 import json
-import sys
 from pathlib import Path
 
 import matplotlib.colors
 import numpy as np
 import pandas as pd
+import plot_beta
+import plot_cost
+import plot_degeneracy
+import plot_learning_curves
+import plot_reliability
+import plot_schedules
 import pytest
+from lib import style
+from lib.labels import FALLBACK_LOOKS, SCHEMES, label, scheme_labels
+from lib.script import run_script, sources
 
-SCRIPTS = Path(__file__).parents[2] / "workflow" / "scripts"
-sys.path.append(str(SCRIPTS))
-
-import beta_traces  # noqa: E402
-import cost  # noqa: E402
-import degeneracy  # noqa: E402
-import figure_style  # noqa: E402
-import learning_curves  # noqa: E402
-import reliability  # noqa: E402
-import schedules  # noqa: E402
-from figure_style import SCHEMES  # noqa: E402
-
+ROOT = Path(__file__).parents[2]
 K, N, C = 10, 100, 20
 SIZES = {
     "constant": [20] * 10,
@@ -31,6 +28,7 @@ SIZES = {
     "automated": [20, 20, 40, 40, 60, 60, 80, 80, 80, 100],
     "smooth_data_annealing": [20, 20, 20, 40, 40, 60, 60, 60, 80, 80],
 }
+OTHER = [20] * 5 + [100] * 5  # of a scheme that the labels do not know
 BETA = [0.3, 0.8, 1, 0.1, 1, 0.1, 0.6, 1, 0.1, 0.7]
 ALL = {
     "dataset": ["mnist", "fashion_mnist"],
@@ -55,12 +53,12 @@ def traces_of(study):
                 {
                     **run,
                     "iteration": k,
-                    "batch_size": SIZES[run["scheme"]],
-                    "n_batches": np.array(SIZES[run["scheme"]]) // C,
+                    "batch_size": SIZES.get(run["scheme"], OTHER),
+                    "n_batches": np.array(SIZES.get(run["scheme"], OTHER)) // C,
                     "beta": BETA if run["scheme"] == "smooth_data_annealing" else 1.0,
                     "ess": 1.0 + k + 2 * run["seed"],
                     "unique_ancestors": K - k,
-                    "gradient_evaluations": np.cumsum(SIZES[run["scheme"]]) * 3,
+                    "gradient_evaluations": np.cumsum(SIZES.get(run["scheme"], OTHER)) * 3,
                     "test_accuracy": np.where(k % 2, 10.0 * k + run["seed"], np.nan),
                     "test_log_likelihood": np.where(k % 2, -2.3 + 0.1 * k, np.nan),
                 }
@@ -101,12 +99,12 @@ def bins_of(study):
 
 
 FIGURES = {
-    "schedules": lambda study: schedules.draw(traces_of(study)),
-    "cost": lambda study: cost.draw(summary_of(study)),
-    "learning_curves": lambda study: learning_curves.draw(traces_of(study)),
-    "degeneracy": lambda study: degeneracy.draw(traces_of(study)),
-    "reliability": lambda study: reliability.draw(bins_of(study)),
-    "beta_traces": lambda study: beta_traces.draw(traces_of(study | {"scheme": ["smooth_data_annealing"]})),
+    "schedules": lambda study: plot_schedules.draw(traces_of(study)),
+    "cost": lambda study: plot_cost.draw(summary_of(study)),
+    "learning_curves": lambda study: plot_learning_curves.draw(traces_of(study)),
+    "degeneracy": lambda study: plot_degeneracy.draw(traces_of(study)),
+    "reliability": lambda study: plot_reliability.draw(bins_of(study)),
+    "beta_traces": lambda study: plot_beta.draw(traces_of(study | {"scheme": ["smooth_data_annealing"]})),
 }
 
 
@@ -134,10 +132,10 @@ def legends(figure):
 def legend_names_what_is_drawn(figure, study):
     (legend,) = figure.legends
     names = [text.get_text() for text in legend.get_texts()]
-    assert sorted(names) == sorted(SCHEMES[scheme].label for scheme in study["scheme"])
+    assert sorted(names) == sorted(label(scheme).title for scheme in study["scheme"])
     for panel in figure.axes:
-        for label in names:
-            assert len(labelled(panel, label).get_xdata()) > 0
+        for name in names:
+            assert len(labelled(panel, name).get_xdata()) > 0
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
@@ -146,7 +144,7 @@ def test_all_text_fits_and_legends_name_what_is_drawn(name, study):
     figure = FIGURES[name](study)
     if name in ("learning_curves", "degeneracy", "reliability"):
         legend_names_what_is_drawn(figure, study)
-    assert figure.get_figwidth() in (figure_style.COLUMN, figure_style.PAGE)
+    assert figure.get_figwidth() in (style.COLUMN, style.PAGE)
     figure.draw_without_rendering()
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts(figure)]
     assert len(boxes) > 5
@@ -155,6 +153,22 @@ def test_all_text_fits_and_legends_name_what_is_drawn(name, study):
         assert box.y0 >= 0 and box.y1 <= figure.bbox.height, text
     for (one, box), (other, another) in itertools.combinations(boxes, 2):
         assert not box.overlaps(another), (one, other)
+
+
+def test_schemes_kernels_and_datasets_without_a_label_are_drawn_too():
+    study = {"dataset": ["cifar_10"], "scheme": ["linear", "my_scheme", "a_scheme"]}
+    for name, draw in FIGURES.items():
+        figure = draw(study | {"kernel": ["mala"], "seed": [0]})
+        words = " ".join(text.get_text() for text in texts(figure))
+        assert "cifar 10" in words or name == "schedules"
+        assert ("My scheme" in words and "A scheme" in words) or name == "beta_traces"
+
+
+def test_the_look_of_an_unknown_scheme_depends_on_no_known_one():
+    few, many = scheme_labels(["my_scheme"]), scheme_labels([*SCHEMES, "my_scheme", "a_scheme"])
+    assert list(many) == [*SCHEMES, "a_scheme", "my_scheme"]
+    assert few["my_scheme"].marker == many["a_scheme"].marker == FALLBACK_LOOKS[0][1]
+    assert len({(look.colour, look.marker) for look in many.values()}) == 8
 
 
 def test_the_six_schemes_stay_apart_in_grey():
@@ -166,9 +180,9 @@ def test_the_six_schemes_stay_apart_in_grey():
 
 
 def test_schedules_have_a_panel_a_scheme_that_shows_its_batch_sizes():
-    panels = schedules.draw(traces_of(ALL)).axes
+    panels = plot_schedules.draw(traces_of(ALL)).axes
     assert [panel.get_title().split("\n")[0] for panel in panels] == [
-        SCHEMES[scheme].label for scheme in SCHEMES
+        label(scheme).title for scheme in SCHEMES
     ]
     for panel, scheme in zip(panels, SCHEMES, strict=True):
         full, single, line = panel.lines
@@ -180,18 +194,18 @@ def test_schedules_have_a_panel_a_scheme_that_shows_its_batch_sizes():
 
 @pytest.mark.parametrize("n_schemes", [2, 4, 5])
 def test_schedules_of_any_number_of_schemes_leave_no_empty_panel(n_schemes):
-    figure = schedules.draw(traces_of(ALL | {"scheme": list(SIZES)[:n_schemes]}))
+    figure = plot_schedules.draw(traces_of(ALL | {"scheme": list(SIZES)[:n_schemes]}))
     assert len(figure.axes) == n_schemes
     assert all(panel.lines for panel in figure.axes)
 
 
 def test_the_full_batch_is_not_marked_where_no_scheme_uses_it():
-    assert schedules.reference_lines(traces_of(ONE)) == {"one minibatch": C}
-    assert schedules.reference_lines(traces_of(ONE | {"scheme": ["full_batch"]})) == {"full batch": N}
+    assert plot_schedules.reference_lines(traces_of(ONE)) == {"one minibatch": C}
+    assert plot_schedules.reference_lines(traces_of(ONE | {"scheme": ["full_batch"]})) == {"full batch": N}
 
 
 def test_beta_and_minibatches_are_those_of_the_first_seed():
-    figure = beta_traces.draw(traces_of(ALL | {"scheme": ["smooth_data_annealing"]}))
+    figure = plot_beta.draw(traces_of(ALL | {"scheme": ["smooth_data_annealing"]}))
     assert len(figure.axes) == 2 * 3
     for panel in figure.axes[:4]:
         assert [list(line.get_ydata()) for line in panel.lines] == [BETA]
@@ -202,12 +216,12 @@ def test_beta_and_minibatches_are_those_of_the_first_seed():
 def test_the_frontier_holds_exactly_the_points_that_none_beats():
     kept = [(1, 50), (2, 60), (5, 75)]
     beaten = [(2, 55), (3, 60), (4, 10), (5, 70), (9, 75)]
-    assert cost.frontier(beaten + kept[::-1] + kept) == kept
+    assert plot_cost.frontier(beaten + kept[::-1] + kept) == kept
 
 
 def test_cost_has_an_open_or_filled_marker_at_every_mean():
     summary = summary_of(ALL)
-    figure = cost.draw(summary)
+    figure = plot_cost.draw(summary)
     panel = figure.axes[1]
     rows = summary[summary["dataset"] == "fashion_mnist"]
     found = {}
@@ -227,12 +241,12 @@ def test_cost_has_an_open_or_filled_marker_at_every_mean():
 
 
 def test_a_single_combination_has_no_frontier_in_its_legend():
-    (legend,) = cost.draw(summary_of(ONE)).legends
+    (legend,) = plot_cost.draw(summary_of(ONE)).legends
     assert [text.get_text() for text in legend.get_texts()] == ["Constant", "HMC (filled)"]
 
 
 def test_learning_curves_are_means_over_seeds_where_runs_were_scored():
-    panel = learning_curves.draw(traces_of(ALL | {"scheme": ["linear"]})).axes[0]
+    panel = plot_learning_curves.draw(traces_of(ALL | {"scheme": ["linear"]})).axes[0]
     line = labelled(panel, "Linear")
     assert list(line.get_ydata()) == [10.5, 30.5, 50.5, 70.5, 90.5]
     assert list(line.get_xdata()) == [180, 600, 1200, 1800, 2400]
@@ -240,7 +254,7 @@ def test_learning_curves_are_means_over_seeds_where_runs_were_scored():
 
 
 def test_degeneracy_lines_are_means_over_seeds():
-    figure = degeneracy.draw(traces_of(ALL | {"scheme": ["full_batch", "linear"]}))
+    figure = plot_degeneracy.draw(traces_of(ALL | {"scheme": ["full_batch", "linear"]}))
     assert [panel.get_title() for panel in figure.axes[2:4]] == [
         "unique ancestors, LD",
         "unique ancestors, HMC",
@@ -252,7 +266,7 @@ def test_degeneracy_lines_are_means_over_seeds():
 def test_long_runs_average_the_sample_size_over_neighbours_and_say_so():
     trace = traces_of(ONE)
     long = pd.concat([trace.assign(iteration=trace["iteration"] + K * i) for i in range(4)])
-    smoothed, ancestors = degeneracy.draw(long).axes
+    smoothed, ancestors = plot_degeneracy.draw(long).axes
     assert labelled(smoothed, "Constant").get_ydata()[9] == pytest.approx(np.mean([23, 24, 15]))
     assert "mean of 3" in smoothed.get_xlabel() and "mean" not in ancestors.get_xlabel()
 
@@ -267,7 +281,7 @@ def test_reliability_pools_bins_over_seeds_by_their_examples():
             "seed": [0, 0, 0, 1, 1, 1],
         }
     ).assign(dataset="mnist", kernel="ld", scheme="linear")
-    figure = reliability.draw(bins)
+    figure = plot_reliability.draw(bins)
     line = labelled(figure.axes[0], "Linear")
     # (4 * 0.5 + 12 * 0.6) / 16 and (4 * 0.25 + 12 * 0.75) / 16; the first bin is empty
     assert list(line.get_xdata()) == pytest.approx([0.575, 0.9])
@@ -285,26 +299,45 @@ def test_traces_and_bins_are_read_with_the_run_they_belong_to(tmp_path):
         trace.write_text(f"iteration,beta,test_accuracy\n0,{seed},\n1,1.0,50\n")
         bins = {"confidence": [0, 0.5], "accuracy": [0, 1], "n_examples": [0, seed]}
         metric.write_text(json.dumps({"reliability": bins}))
-    table = figure_style.read_traces(runs, traces)
+    table = style.read_traces(runs, traces)
     assert list(table.loc[table["iteration"] == 0, "beta"]) == list(table["seed"].unique()) == [3, 4]
     assert table["test_accuracy"].isna().sum() == 2
-    bins = reliability.read_bins(runs, metrics)
+    bins = plot_reliability.read_bins(runs, metrics)
     assert list(bins.loc[bins["bin"] == 1, "n_examples"]) == [3, 4]
 
 
 def test_saving_the_same_figure_twice_gives_the_same_bytes(tmp_path):
     for folder in ("one", "two"):
         figure = FIGURES["schedules"](ONE)
-        figure_style.save(figure, tmp_path / folder / "figure.pdf", tmp_path / folder / "figure.png")
+        (tmp_path / folder).mkdir()
+        style.save(figure, tmp_path / folder / "figure.pdf", tmp_path / folder / "figure.png")
     for suffix, start in (("pdf", b"%PDF"), ("png", b"\x89PNG")):
         one, two = ((tmp_path / folder / f"figure.{suffix}").read_bytes() for folder in ("one", "two"))
         assert one == two and one.startswith(start)
         assert b"CreationDate" not in one and b"Software" not in one
 
 
-def test_a_figure_that_can_not_be_drawn_leaves_no_file(tmp_path):
-    figure = FIGURES["schedules"](ONE)
-    figure.text(0, 0, r"$\nosuchcommand$")
-    with pytest.raises(ValueError, match="nosuchcommand"):
-        figure_style.save(figure, tmp_path / "figure.pdf")
-    assert not list(tmp_path.iterdir())
+def test_a_failing_script_leaves_its_traceback_in_the_log(tmp_path):
+    class Job:
+        log = [tmp_path / "rule.log"]
+
+    def fail(job):
+        raise ValueError("no such column")
+
+    with pytest.raises(ValueError, match="no such column"):
+        run_script(fail, {"snakemake": Job})
+    assert "ValueError: no such column" in Job.log[0].read_text()
+    run_script(lambda job: None, {"snakemake": Job})
+    assert Job.log[0].read_text() == ""
+    run_script(fail, {})  # imported: nothing is called
+
+
+def test_sources_of_a_script_are_all_that_it_imports(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert sources("plot_cost.py") == [
+        "workflow/lib/labels.py",
+        "workflow/lib/script.py",
+        "workflow/lib/style.py",
+        "workflow/scripts/plot_cost.py",
+    ]
+    assert sources("summarise.py") == ["workflow/lib/script.py", "workflow/scripts/summarise.py"]

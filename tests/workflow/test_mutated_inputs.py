@@ -14,27 +14,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import study
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lib.config import Config, ConfigError
+from lib.study import resolve
 
+from smcda.cli import make_parser
+from smcda.config import RunConfig
 from smcda.data import dataset as datasets
 from smcda.data import mnist as sources
 from smcda.errors import BadInput
-from smcda.options import make_parser
-from smcda.settings import Settings
+from smcda.run.outputs import check_folder, check_output
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
-
-PARSER = make_parser(*[lambda options: 0] * 3)
+PARSER = make_parser()
 EXAMPLES = int(os.environ.get("SMCDA_EXAMPLES", "150"))
 many = settings(
     max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
-KEYS = yaml.safe_load(SCHEMA.read_text())["$defs"]["scale"]["properties"]
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 scalars |= st.sampled_from(
@@ -47,35 +46,33 @@ values = st.recursive(
     ),
     max_leaves=4,
 )
-places = st.sampled_from(["top", "laptop", "scales"])
-names = st.sampled_from([*CONFIG, *KEYS]) | st.text(max_size=4) | st.integers()
+places = st.sampled_from(["top", "laptop", "scales", "ablations"])
+names = st.sampled_from([*Config.model_fields]) | st.text(max_size=4) | st.integers()
 
 
 @many
 @given(changes=st.lists(st.tuples(places, names, values), min_size=1, max_size=3))
 def test_a_mutated_config_is_resolved_and_valid_or_refused_in_one_line(changes):
     config = copy.deepcopy(CONFIG)
+    laptop = config["scales"]["laptop"]
+    ablation = laptop.setdefault("ablations", {}).setdefault("one", {})
+    targets = {"top": config, "scales": config["scales"], "laptop": laptop, "ablations": ablation}
     for place, name, value in changes:
-        target = {"top": config, "scales": config.get("scales")}.get(place)
-        if place == "laptop" and isinstance(config.get("scales"), dict):
-            target = config["scales"].get("laptop")
-        if isinstance(target, dict):
-            target[name] = value
+        targets[place][name] = value
     try:
-        resolved = study.resolve(config, SCHEMA)
-    except study.ConfigError as refusal:
+        resolved = resolve(config)
+    except ConfigError as refusal:
         assert str(refusal) and "\n" not in str(refusal)
         return
-    for run in resolved.runs()[:2]:
-        assert str(run["seed"]).isdecimal()
-        words = shlex.split(resolved.run_options("fashion_cnn", run["scheme"], run["kernel"]))
-        fixed = ["--data", "d", "--network", "fashion_cnn", "--out", "o", "--seed", str(run["seed"])]
-        fixed += ["--scheme", run["scheme"], "--kernel", run["kernel"]]
-        options = PARSER.parse_args(["run", *fixed, *words])
-        try:
-            Settings(**{name: getattr(options, name) for name in Settings.__dataclass_fields__})
-        except BadInput as refusal:  # what the schema can't say, such as the range of float32
-            assert "\n" not in str(refusal)
+    for study in (resolved, *resolved.ablations()):
+        for run in study.runs()[:2]:
+            cell = (run["dataset"], run["scheme"], run["kernel"])
+            words = shlex.split(study.run_options(*cell))
+            fixed = ["--data", "d", "--network", study.run_config(*cell).network, "--out", "o"]
+            fixed += ["--scheme", run["scheme"], "--kernel", run["kernel"], "--seed", str(run["seed"])]
+            given = PARSER.parse_args(["run", *fixed, *words])
+            assert given.particles == study.settings["particles"]
+            assert given.prior_scale == study.settings["prior_scale"]
     words = shlex.split(resolved.data_options(config["mirror_dir"], config["download_cache"]))
     PARSER.parse_args(["data", "mnist", "--out", "o", *words])
 
@@ -158,15 +155,14 @@ def test_a_mutated_idx_file_is_valid_or_refused_in_one_line(content, changes, di
 @many
 @given(text=st.text(string.printable, max_size=12), option=st.sampled_from(["data", "out", "checkpoint_dir"]))
 def test_names_of_files_never_make_a_traceback(tmp_path_factory, text, option):
-    from smcda.request import RunRequest
-
     place = tmp_path_factory.getbasetemp() / "names"
     place.mkdir(exist_ok=True)
     paths = {"data": place / "data", "out": place / "out", option: place / text}
-    request = must_be_valid_or_refused(lambda: RunRequest(network="lenet5", **paths))
-    if request is not None:
-        must_be_valid_or_refused(request.check_folders)
-        must_be_valid_or_refused(lambda: datasets.load(request.data))
+    config = must_be_valid_or_refused(lambda: RunConfig(network="lenet5", **paths))
+    if config is not None:
+        must_be_valid_or_refused(lambda: check_folder("checkpoint_dir", config.checkpoints))
+        must_be_valid_or_refused(lambda: check_output(config.out, overwrite=False))
+        must_be_valid_or_refused(lambda: datasets.load(config.data))
     assert list(place.iterdir()) == []
 
 

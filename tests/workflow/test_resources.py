@@ -1,36 +1,26 @@
-"""The cost model: the same count that runs report, and requests that follow it."""
+"""What a scheduler is asked for: it follows the sizes, the kernel's gradients and the device."""
 
-import importlib.util
-import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from lib import resources
+from lib.study import resolve
+
+from smcda.smc.kernels import KERNELS
 
 ROOT = Path(__file__).parents[2]
 
 
-def load(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "workflow" / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-cost_model, study = load("cost_model"), load("study")
-
-
-def settings(scale, **changes):
-    config = yaml.safe_load((ROOT / "config.yaml").read_text()) | {"scale": scale} | changes
-    return study.resolve(config, ROOT / "workflow" / "schemas" / "config.schema.yaml").settings
+def study(scale, **changes):
+    return resolve(yaml.safe_load((ROOT / "config.yaml").read_text()) | {"scale": scale} | changes)
 
 
 @pytest.mark.parametrize(
     ("scheme", "kernel", "images"),
     [
-        # K = 10, N = 100, C = kappa = 20; LD makes one sweep a move, HMC three.
+        # K = 10, N = 100, C = kappa = 20; LD takes one gradient per move, HMC three.
         ("full_batch", "ld", 100 + 10 * 100),
         ("full_batch", "hmc", 100 + 10 * 300),
         ("constant", "ld", 10 * 2 * 20),
@@ -43,32 +33,48 @@ def settings(scale, **changes):
     ],
 )
 def test_gradient_evaluations_are_counted_by_hand(scheme, kernel, images):
-    assert cost_model.gradient_evaluations(settings("tiny"), scheme, kernel) == 3 * images
+    assert resources.sampling_cost(study("tiny"), "mnist", scheme, kernel) == 3 * images
 
 
-def test_a_constant_run_does_not_ask_for_a_full_batchs_hours():
-    paper = settings("paper")
-    short, long = (cost_model.runtime_minutes(paper, scheme, "hmc") for scheme in ("constant", "full_batch"))
+def test_a_kernel_of_ten_steps_is_budgeted_ten_gradients_per_move(monkeypatch):
+    kernel = KERNELS["hmc"]._replace(default_steps=10, steps_are_fixed=True)
+    monkeypatch.setitem(KERNELS, "long_hmc", kernel)
+    tiny = study("tiny")
+    tiny = replace(tiny, settings=tiny.settings | {"kernels": ["long_hmc"]})
+    assert resources.sampling_cost(tiny, "mnist", "constant", "long_hmc") == 3 * 10 * 11 * 20
+
+
+def test_an_ablation_asks_for_what_its_own_settings_cost():
+    cpu = study("cpu")
+    base, wide, long = (
+        resources.seconds(each, "mnist", "constant", "ld")
+        for each in (cpu, cpu.at("ablations/particles_8"), cpu.at("ablations/ld_equal_gradients"))
+    )
+    assert wide == pytest.approx(2 * base)
+    assert long == pytest.approx(2 * base)
+
+
+def test_a_constant_run_does_not_ask_for_the_hours_of_a_full_batch():
+    paper = study("paper")
+    short, long = (
+        resources.runtime_minutes(paper, "mnist", scheme, "hmc") for scheme in ("constant", "full_batch")
+    )
     assert short < 15
     assert long > 4 * 60
 
 
 def test_requests_follow_the_sizes_and_the_device_that_was_timed():
-    paper = settings("paper")
-    assert cost_model.seconds(settings("paper", particles=200), "linear", "ld") == pytest.approx(
-        2 * cost_model.seconds(paper, "linear", "ld")
-    )
-    timed = settings("paper", seconds_per_evaluation=5e-6)
-    assert cost_model.seconds(timed, "linear", "ld") == pytest.approx(
-        2 * cost_model.seconds(paper, "linear", "ld")
-    )
-    slow = cost_model.seconds(settings("paper", device="cpu"), "linear", "ld")
-    assert slow > 10 * cost_model.seconds(paper, "linear", "ld")
-    assert cost_model.memory_mb(settings("paper", particles=1000)) > cost_model.memory_mb(paper)
+    def seconds(**changes):
+        return resources.seconds(study("paper", **changes), "mnist", "linear", "ld")
+
+    assert seconds(particles=200) == pytest.approx(2 * seconds())
+    assert seconds(seconds_per_evaluation=5e-6) == pytest.approx(2 * seconds())
+    assert seconds(device="cpu") > 10 * seconds()
+    assert resources.memory_mb(study("paper", particles=1000)) > resources.memory_mb(study("paper"))
 
 
 def test_a_retry_asks_for_twice_as_much_and_no_more():
-    paper = settings("paper")
-    minutes = [cost_model.runtime_minutes(paper, "linear", "ld", attempt) for attempt in (1, 2, 3, 4)]
+    paper = study("paper")
+    minutes = [resources.runtime_minutes(paper, "mnist", "linear", "ld", attempt) for attempt in (1, 2, 3, 4)]
     assert minutes == [minutes[0]] + [2 * minutes[0]] * 3
-    assert cost_model.memory_mb(paper, 4) == 2 * cost_model.memory_mb(paper)
+    assert resources.memory_mb(paper, 4) == 2 * resources.memory_mb(paper)

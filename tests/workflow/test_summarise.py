@@ -1,85 +1,97 @@
-"""The summary of all runs: what is read, what is remembered, and what is said of runs that are not there."""
+"""The tables of all runs: what a row holds, means over seeds, and what is said of runs that are not there."""
 
-import importlib.util
 import json
-import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import summarise
 
-SCRIPT = Path(__file__).parents[2] / "workflow" / "scripts" / "summary.py"
-spec = importlib.util.spec_from_file_location("summary", SCRIPT)
-assert spec is not None and spec.loader is not None
-summary = importlib.util.module_from_spec(spec)
-sys.modules["summary"] = summary
-spec.loader.exec_module(summary)
-
+SCRIPT = Path(summarise.__file__)
 RUNS = [{"dataset": "mnist", "scheme": "linear", "kernel": "ld", "seed": seed} for seed in range(3)]
+
+
+def finish(study, run, accuracy, ablation=None, **more):
+    """Write the metrics of a finished run where the workflow would."""
+    place = study / ("runs" if ablation is None else f"ablations/{ablation}")
+    folder = place / run["dataset"] / run["scheme"] / run["kernel"] / f"seed-{run['seed']}"
+    folder.mkdir(parents=True)
+    metrics = dict.fromkeys(summarise.METRICS, 1.0) | run | {"test_accuracy": accuracy, "n_train": 100}
+    settings = {"step_size": 0.03, "resampling": "systematic"}
+    provenance = {"versions": {"smcda": "1", "jax": "2", "flax": "3"}, "machine": "a", "commit": "c"}
+    file = folder / "metrics.json"
+    file.write_text(json.dumps(metrics | {"settings": settings} | provenance | more))
+    return file
 
 
 @pytest.fixture
 def study(tmp_path):
-    """Three finished runs and where their tables go."""
-    files = [tmp_path / f"seed-{run['seed']}.json" for run in RUNS]
-    for file, run in zip(files, RUNS, strict=True):
-        finish(file, run, accuracy=90.0 + run["seed"])
-    return files, tmp_path / "runs.csv", tmp_path / "summary.csv"
+    for run in RUNS:
+        finish(tmp_path, run, accuracy=90.0 + run["seed"])
+    return tmp_path
 
 
-def finish(file, run, accuracy):
-    numbers = dict.fromkeys(summary.RUN_COLUMNS, 1.0)
-    file.write_text(json.dumps(numbers | run | {"test_accuracy": accuracy, "more": [1, 2, 3]}))
+def table_of(study):
+    return summarise.runs_table(*summarise.finished_runs(study))
 
 
-def accuracies(study):
-    return pd.read_csv(study[1])["test_accuracy"].tolist()
+def command(*arguments):
+    return subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True)
 
 
-def test_a_file_that_has_not_changed_is_not_opened_again(study, monkeypatch):
-    files = study[0]
-    summary.write_summary(RUNS, *study)
-    finish(files[1], RUNS[1], accuracy=50.125)
-    opened = []
-    read_text = Path.read_text
-    monkeypatch.setattr(
-        Path, "read_text", lambda path, **more: opened.append(path) or read_text(path, **more)
-    )
-    summary.write_summary(RUNS, *study)
-    assert [path for path in opened if path in files] == [files[1]]
-    assert accuracies(study) == [90.0, 50.125, 92.0]
+def test_a_row_holds_what_the_run_recorded_of_itself(study):
+    row = table_of(study).iloc[0]
+    assert list(row.index) == summarise.RUN_COLUMNS
+    recorded = {
+        "seed": 0, "ablation": "", "test_accuracy": 90.0, "n_train": 100, "step_size": 0.03,
+        "resampling": "systematic", "smcda_version": "1", "flax_version": "3", "machine": "a", "commit": "c",
+    }  # fmt: skip
+    assert {name: row[name] for name in recorded} == recorded
+    assert row["python"] is None
 
 
-def test_tables_are_the_same_with_and_without_memory(study):
-    summary.write_summary(RUNS, *study)
-    first = [file.read_bytes() for file in study[1:]]
-    summary.write_summary(RUNS, *study)
-    assert [file.read_bytes() for file in study[1:]] == first
+def test_the_path_says_which_run_it_is_and_not_the_file(tmp_path):
+    file = finish(tmp_path, RUNS[0] | {"dataset": "fashion_mnist"}, 80.0, dataset="mnist", seed=7)
+    row = table_of(tmp_path).iloc[0]
+    assert (row["dataset"], row["seed"]) == ("fashion_mnist", 0)
+    assert json.loads(file.read_text())["dataset"] == "mnist"
 
 
-def test_a_change_of_the_same_length_is_seen_by_its_date(study):
-    files = study[0]
-    summary.write_summary(RUNS, *study)
-    size = files[0].stat().st_size
-    finish(files[0], RUNS[0], accuracy=80.0)
-    assert files[0].stat().st_size == size
-    os.utime(files[0], ns=(1, 1))
-    summary.write_summary(RUNS, *study)
-    assert accuracies(study)[0] == 80.0
+def test_the_summary_averages_over_seeds_and_names_the_missing(study):
+    (study / "runs/mnist/linear/ld/seed-1/metrics.json").unlink()
+    full = [run | {"scheme": "full_batch"} for run in RUNS[:1]]
+    finish(study, full[0], 50.0, gradient_evaluations=8.0)
+    summary = summarise.summarise(table_of(study), RUNS + full).set_index("scheme")
+    linear = summary.loc["linear"]
+    assert (linear["n_seeds"], linear["missing_seeds"]) == (2, "1")
+    assert linear["test_accuracy_mean"] == 91.0
+    assert linear["test_accuracy_std"] == pytest.approx(2**0.5)
+    assert linear["speedup_gradients"] == 8.0
 
 
-@pytest.mark.parametrize("damage", ["", "{", '{"columns": ["other"], "files": {}}'])
-def test_a_memory_that_can_not_be_used_is_made_anew(study, damage):
-    summary.write_summary(RUNS, *study)
-    study[1].with_name(summary.MEMORY).write_text(damage)
-    summary.write_summary(RUNS, *study)
-    assert accuracies(study) == [90.0, 91.0, 92.0]
+def test_the_command_summarises_what_is_there_and_leaves_the_study_alone(study, tmp_path_factory):
+    finish(study, RUNS[0], 10.0, ablation="particles_2")
+    finish(study, RUNS[0] | {"kernel": "hmc"}, 70.0)
+    before = sorted(study.rglob("*"))
+    out = tmp_path_factory.mktemp("out")
+    done = command(study, "--out", out)
+    assert done.returncode == 0, done.stderr
+    runs, summary = pd.read_csv(out / "runs.csv"), pd.read_csv(out / "summary.csv").set_index("kernel")
+    assert runs["ablation"].dropna().tolist() == ["particles_2"]
+    assert len(runs) == 5
+    assert summary.loc["ld", "test_accuracy_mean"] == 91.0
+    assert (summary.loc["hmc", "n_seeds"], summary.loc["hmc", "missing_seeds"]) == (1, "1 2")
+    assert "91.0" in done.stdout
+    assert sorted(study.rglob("*")) == before
 
 
-def test_a_run_that_is_gone_is_forgotten_and_named(study):
-    summary.write_summary(RUNS, *study)
-    study[0][1].unlink()
-    assert summary.write_summary(RUNS, *study) == [RUNS[1]]
-    assert accuracies(study) == [90.0, 92.0]
-    assert pd.read_csv(study[2])["missing_seeds"].tolist() == [1]
+def test_the_command_refuses_to_write_over_the_study_or_to_summarise_nothing(study, tmp_path_factory):
+    assert "choose another" in command(study, "--out", study).stderr
+    empty = tmp_path_factory.mktemp("empty")
+    refused = command(empty)
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines() == [
+        f"summarise: {empty} has no finished run: give the folder of a study"
+    ]

@@ -62,6 +62,8 @@ def _field(option: Option) -> tuple[Any, Any]:
             return checked(option, value)
         except BadInput as error:
             raise ValueError(str(error)) from None
+        except OverflowError:
+            raise ValueError(f"{option.name} is {value}, but must be a finite number") from None
 
     description = rule.help + (f"; null: {rule.unset}" if rule.unset else "")
     kind = Annotated[Union[tuple(kinds)], BeforeValidator(check)]  # noqa: UP007
@@ -115,7 +117,7 @@ _Options = create_model(
     seeds=_list_of(
         Annotated[int, Field(ge=_seed.rule.at_least, le=_seed.rule.at_most)],
         [_seed.default],
-        "one run for each",
+        "seeds, one run for each",
     ),
     **{name: _field(OPTIONS[name]) for name in (*RUN_KEYS, "device")},
 )
@@ -127,7 +129,7 @@ class Ablation(_Options):
     seconds_per_evaluation: float | None = Field(
         None,
         gt=0,
-        description="of one particle and image, for requests to a scheduler; null: a cautious guess",
+        description="seconds per gradient of one particle and image, for time requests; null: a guess",
     )
 
 
@@ -150,7 +152,7 @@ class Config(Scale):
     scale: str = Field(description="which of `scales` to build")
     scales: dict[Annotated[str, Field(pattern=NAME)], Scale] = Field(min_length=1, description="named sizes")
     # Braces would be wildcards to Snakemake.
-    output_dir: str = Field("results", pattern="^[^{}]+$", description="results go to <output_dir>/<scale>")
+    output_dir: str = Field("results", pattern="^[^{}]+$", description="results go to output_dir/scale")
     compilation_cache: str = Field(
         ".cache/compiled", min_length=1, description="compiled programs, shared by all runs"
     )
@@ -161,7 +163,9 @@ class Config(Scale):
         description="summary.csv to compare with the published table; null: the reference's",
     )
     mirror_dir: str | None = Field(
-        None, min_length=1, description="offline source of the full data: <mirror_dir>/<dataset>/*.gz"
+        None,
+        min_length=1,
+        description="offline source of the full data: IDX files in mirror_dir/dataset",
     )
     download_cache: str | None = Field(None, min_length=1, description="where TFDS caches its downloads")
 
@@ -183,9 +187,11 @@ def describe(error: ValidationError) -> str:
         model = Ablation if "ablations" in parents else Scale if parents else Config
         place, known = f" in {where}" if where else "", ", ".join(model.model_fields)
         return f"key {last!r}{place} is unknown (value {first['input']!r}): choose from {known}"
+    if first["type"] == "invalid_key":
+        return f"key {first['input']!r} in {where or 'config'} is not text: put it in quotes, or correct it"
     if first["type"] == "missing":
         return f"{where or 'config'} lacks the key {last!r}: add it"
-    message = re.sub(r"^(Input|List|String|Dictionary|Keys?) should", "must", first["msg"])
+    message = re.sub(r"^(Input|List|String|Dictionary) should", "must", first["msg"])
     if first["type"] == "value_error":
         message = str(first["ctx"]["error"])
         if last in OPTIONS:  # the package's own message names the key and the value

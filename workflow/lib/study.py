@@ -50,7 +50,7 @@ class Study:
 
     def at(self, path: str) -> "Study":
         """Find the study, this one or an ablation, whose runs lie at a path."""
-        return next(study for study in (self, *self.ablations()) if study.path == path)
+        return self if path == self.path else next(each for each in self.ablations() if each.path == path)
 
     def runs(self, of_scheme: str | None = None) -> list[dict[str, Any]]:
         """Every dataset x scheme x kernel x seed, in the order of the config; or those of one scheme."""

@@ -18,8 +18,6 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
-from smcda._io import whole_file
-
 matplotlib.use("Agg")
 matplotlib.rcParams.update(
     {
@@ -130,6 +128,4 @@ def save(figure: Figure, *paths: str | Path) -> None:
     """Write the figure in the format of each path's suffix; the same figure gives the same bytes."""
     metadata = {"pdf": {"CreationDate": None}, "png": {"Software": None}}
     for path in map(Path, paths):
-        kind = path.suffix[1:]
-        with whole_file(path) as temporary:
-            figure.savefig(temporary, format=kind, dpi=300, metadata=metadata[kind])
+        figure.savefig(path, dpi=300, metadata=metadata[path.suffix[1:]])

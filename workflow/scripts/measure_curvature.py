@@ -1,24 +1,31 @@
-r"""How sharp the mean loss is along a run of `constant`, against what leapfrog can bear.
+r"""How sharp the mean loss is along a run, against what leapfrog can bear.
 
 On a quadratic, leapfrog with step h stays bounded only while ``h^2 N lambda < 4``, lambda being the largest
-eigenvalue of the Hessian of the mean loss; beyond it every step multiplies the error. That holds
-for any number of steps, so that LD and HMC have the limit in common, and LD with 3h a ninth of it.
-The eigenvalue is found by power iteration on products of the Hessian with a vector, for the particle with the
-largest weight.
+eigenvalue of the Hessian of the mean loss; beyond it every step multiplies the error. That holds for any
+number of steps, so that LD and HMC have the limit in common, and LD with 3h has a ninth of it. The eigenvalue
+is found by power iteration on Hessian-vector products, at the particle with the largest weight.
 
-    python workflow/scripts/curvature.py --data F.npz --network lenet5 --kernel hmc --seed 0 --out F.csv
+The command takes the options of `smcda run`, and a CSV file as --out:
+
+    python workflow/scripts/measure_curvature.py --data mnist.npz --network lenet5 --scheme constant \
+        --kernel hmc --seed 0 --out curvature.csv
 """
 
 import argparse
+import csv
+import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from variants import VARIANTS, build, run_parser, write_result
+from smcda._options import options
+from smcda.cli import add_option
+from smcda.config import ProcessConfig, RunConfig, SamplerConfig
+from smcda.errors import SmcdaError
 
 if TYPE_CHECKING:
     from jaxtyping import Array
 
-COLUMNS = ("dataset", "kernel", "seed", "particles", "iteration", "step_size", "n_train", "eigenvalue")
 IMAGES, SLICE = 2_000, 500  # a slice is a minibatch, where that is normalised by its own statistics
 LOOKS, PRODUCTS = 10, 25
 
@@ -28,47 +35,103 @@ def largest_eigenvalue(loss: Callable[["Array"], Any], at: "Array", start: "Arra
     import jax
     import jax.numpy as jnp
 
-    def turn(_: int, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+    def iterate(_: int, carry: tuple[Any, Any]) -> tuple[Any, Any]:
         vector, _ = carry
         vector = vector / jnp.linalg.norm(vector)
         product = jax.jvp(jax.grad(loss), (at,), (vector,))[1]
         return product, vector @ product
 
-    product, value = jax.lax.fori_loop(0, PRODUCTS, turn, (start, jnp.zeros(())))
+    product, value = jax.lax.fori_loop(0, PRODUCTS, iterate, (start, jnp.zeros(())))
     return value, product
 
 
-def follow(options: argparse.Namespace) -> str:
-    """Sample, and look at the curvature before the first iteration and ten times on the way."""
+def follow(config: RunConfig) -> list[dict[str, Any]]:
+    """Sample, and measure the curvature before the first iteration and ten times on the way."""
     import jax
     import jax.numpy as jnp
 
-    run, settings, data, model, _ = build(VARIANTS["default"], options)
-    unravel = run.algorithm.target.unravel
-    size = min(SLICE, len(data.train_x))
-    n_slices = min(IMAGES, len(data.train_x)) // size
-    shape = (n_slices, size)
-    x = jnp.asarray(data.train_x[: n_slices * size]).reshape(*shape, 28, 28)
-    y = jnp.asarray(data.train_y[: n_slices * size]).reshape(shape)
+    from smcda.data.dataset import load
+    from smcda.models.lenet import make_model
+    from smcda.run.fingerprint import provenance
+    from smcda.run.loop import Run
+
+    data, sampler = load(config.data), config.sampler
+    sampler.check_data(len(data.train_x))
+    reference = jnp.asarray(data.train_x[: sampler.batch_size]) if config.batch_norm else None
+    model = make_model(config.network, config.prior_scale, reference)
+    run = Run(model, data.train_x, data.train_y, sampler, config.seed, gradients=config.gradients)
+    size = sampler.batch_size if config.batch_norm else min(SLICE, len(data.train_x))
+    n_slices = max(1, min(IMAGES, len(data.train_x)) // size)
+    x, y = (
+        jnp.asarray(array[: n_slices * size]).reshape(n_slices, size, *array.shape[1:])
+        for array in (data.train_x, data.train_y)
+    )
 
     def mean_loss(flat: Any) -> Any:
         def slice_loss(part: tuple[Any, Any]) -> Any:
-            return -jnp.mean(model.log_likelihood(unravel(flat), *part))
+            return -jnp.mean(model.log_likelihood(run.flat.unravel(flat), *part))
 
         return jnp.mean(jax.lax.map(slice_loss, (x, y)))
 
     look = jax.jit(lambda at, start: largest_eigenvalue(mean_loss, at, start))
-    vector = jax.random.normal(jax.random.key(options.seed), run.state.particles[0].shape)
-    lines = [",".join(COLUMNS)]
-    every = max(1, settings.iterations // LOOKS)
-    for until in range(0, settings.iterations + 1, every):
+    vector = jax.random.normal(jax.random.key(config.seed), run.state.particles[0].shape)
+    about = {
+        "dataset": config.data.stem,
+        "scheme": sampler.scheme,
+        "kernel": sampler.kernel,
+        "seed": config.seed,
+        "prior_scale": config.prior_scale,
+        "batch_norm": config.batch_norm,
+        "particles": sampler.particles,
+        "step_size": sampler.step_size,
+        "n_train": len(data.train_x),
+    } | provenance()
+    rows = []
+    for until in range(0, sampler.iterations + 1, max(1, sampler.iterations // LOOKS)):
         run.advance(until - run.iteration)
         best = run.state.particles[jnp.argmax(run.state.log_weights)]
         value, vector = look(best, vector)
-        row = (data.name, options.kernel, options.seed, settings.particles, until, settings.step_size)
-        lines.append(",".join(map(str, (*row, len(data.train_x), f"{float(value):.6g}"))))
-    return "\n".join(lines) + "\n"
+        rows.append(about | {"iteration": until, "eigenvalue": f"{float(value):.6g}"})
+    return rows
+
+
+def parse(arguments: list[str] | None = None) -> tuple[RunConfig, ProcessConfig]:
+    """Read the options of `smcda run`."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    configs = (RunConfig, SamplerConfig, ProcessConfig)
+    for option in (option for config in configs for option in options(config)):
+        add_option(parser, option)
+    given = vars(parser.parse_args(arguments))
+    run, sampler, process = (
+        {option.name: given[option.name] for option in options(config)} for config in configs
+    )
+    return RunConfig(sampler=SamplerConfig(**sampler), **run), ProcessConfig(**process)
+
+
+def main() -> None:
+    """Measure and write the table; what goes wrong is one line."""
+    from smcda.parallel.gpu_lock import gpus_for
+
+    try:
+        config, process = parse()
+        if process.threads is not None:
+            os.environ["NPROC"] = str(process.threads)  # XLA reads it when it starts
+        with gpus_for(process.device, config.sampler.devices or 1):
+            import jax
+
+            if process.device == "cpu":
+                jax.config.update("jax_platforms", "cpu")
+            jax.config.update("jax_compilation_cache_dir", str(process.compilation_cache))
+            rows = follow(config)
+    except SmcdaError as error:
+        sys.exit(f"measure_curvature: {error}")
+    with config.out.open("w", newline="") as stream:
+        table = csv.DictWriter(stream, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
 
 
 if __name__ == "__main__":
-    write_result("curvature", run_parser(__doc__).parse_args(), follow)
+    main()

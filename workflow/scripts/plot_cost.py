@@ -15,10 +15,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-OPEN, FILLED, HALF = ("open", "none"), ("filled", "full"), ("half filled", "left")
-FILLINGS = {"ld": OPEN, "hmc": FILLED}
-"""Name and matplotlib's fill style; kernels that are not named are half filled."""
 FRONTIER = "Pareto frontier"
+
+
+def filling(kernel: str, colour: str) -> tuple[str, dict[str, Any]]:
+    """How a kernel's markers are filled, in words and for matplotlib."""
+    if kernel == "ld":
+        return "open", {"markerfacecolor": "white"}
+    if kernel == "hmc":
+        return "filled", {"markerfacecolor": colour}
+    return "half filled", {"markerfacecolor": colour, "markerfacecoloralt": "white", "fillstyle": "left"}
 
 
 def frontier(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -51,8 +57,7 @@ def draw_panel(panel: Axes, rows: pd.DataFrame, score: str) -> None:
             yerr=row[f"{score}_std"],
             fmt=look.marker,
             color=look.colour,
-            fillstyle=FILLINGS.get(row["kernel"], HALF)[1],
-            markerfacecoloralt="white",
+            **filling(row["kernel"], look.colour)[1],
             markersize=5.5,
             markeredgewidth=1.1,
             elinewidth=0.8,
@@ -77,15 +82,9 @@ def draw(summary: pd.DataFrame) -> Figure:
         style = {"color": look.colour, "marker": look.marker, "linestyle": "", "markersize": 5.5}
         entries[look.title] = Line2D([], [], **style)
     for kernel in ordered(summary["kernel"], KERNELS):
-        filling, style = FILLINGS.get(kernel, HALF)
-        key = {
-            "color": "0.4",
-            "marker": "o",
-            "linestyle": "",
-            "fillstyle": style,
-            "markerfacecoloralt": "white",
-        }
-        entries[f"{label(kernel).name} ({filling})"] = Line2D([], [], **key)
+        words, style = filling(kernel, "0.4")
+        key = Line2D([], [], color="0.4", marker="o", linestyle="", **style)
+        entries[f"{label(kernel).name} ({words})"] = key
     shared_legend(figure, entries | drawn(axes.flat), handlelength=1.4)
     return figure
 

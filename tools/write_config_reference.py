@@ -1,0 +1,82 @@
+"""Write what the workflow's config models say: the JSON schema of config.yaml and docs/config.md.
+
+python tools/write_config_reference.py
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "workflow"))
+
+from lib.config import Ablation, Config, Scale  # noqa: E402
+
+HEAD = """\
+# Keys of config.yaml
+
+Generated from `workflow/lib/config.py` and `smcda/config.py` by `python tools/write_config_reference.py`;
+do not edit by hand. Options of the sampler are those of `smcda run`, with the same defaults.
+
+Snakemake refuses a config that breaks a rule before any job starts, in one line: the key, the value, what is
+allowed. Every key of a scale may also stand at the top level or on the command line, where it overrules the
+scale's own:
+
+    snakemake --cores all --config scale=paper particles=10 seeds='[0]'
+"""
+
+
+def schema() -> str:
+    """JSON schema of the file, for editors that check while one types."""
+    return json.dumps(Config.model_json_schema(), indent=2) + "\n"
+
+
+def page() -> str:
+    """Reference page: one table for the file, one for a scale, one sentence for ablations."""
+    of_file = Config.model_json_schema()["properties"]
+    of_scale = Scale.model_json_schema()["properties"]
+    only_file = {name: rule for name, rule in of_file.items() if name not in of_scale}
+    not_in_ablations = ", ".join(f"`{name}`" for name in of_scale if name not in Ablation.model_fields)
+    sections = [
+        HEAD,
+        f"## Of the whole file\n\n{table(only_file)}",
+        f"## Of a scale\n\n{table(of_scale)}",
+        "## Of an ablation\n\nEvery key of a scale but "
+        f"{not_in_ablations}. What an ablation does not name is the scale's own, but for `schemes`, which is "
+        "`[constant]`.\n",
+    ]
+    return "\n".join(sections)
+
+
+def table(keys: dict[str, Any]) -> str:
+    """One row per key."""
+    rows = ["| key | allowed | default | meaning |", "| --- | --- | --- | --- |"]
+    for name, rule in keys.items():
+        default = f"`{json.dumps(rule['default'])}`" if "default" in rule else "required"
+        rows.append(f"| `{name}` | {allowed(rule)} | {default} | {rule['description']} |")
+    return "\n".join(rows) + "\n"
+
+
+def allowed(rule: dict[str, Any]) -> str:
+    """Which values a schema allows, in words."""
+    if "anyOf" in rule:
+        return " or ".join(allowed(each) for each in rule["anyOf"])
+    if "enum" in rule:
+        return ", ".join(f"`{name}`" for name in rule["enum"])
+    if "const" in rule:
+        return f"`{rule['const']}`"
+    if rule.get("type") == "array":
+        return f"list: {allowed(rule['items'])}"
+    bounds = {"minimum": "of at least", "exclusiveMinimum": "above", "maximum": "at most"}
+    kinds = {"object": "names and their keys", "string": "text", "boolean": "true, false"}
+    words = [f"{word} {rule[name]:.12g}" for name, word in bounds.items() if name in rule]
+    return " ".join([kinds.get(rule["type"], rule["type"]), " and ".join(words)]).strip()
+
+
+FILES = {ROOT / "workflow" / "schemas" / "config.schema.json": schema, ROOT / "docs" / "config.md": page}
+
+if __name__ == "__main__":
+    for path, write in FILES.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(write())
