@@ -64,47 +64,31 @@ use rule table as reference_table with:
         "Making reference table {wildcards.table}"
 
 
-use rule cost as reference_cost with:
+use rule figure as reference_figure with:
     input:
         summary=rules.reference_study.output.summary,
-        source=rules.cost.input.source,
-    output:
-        pdf=out("reference/figures/reference_cost.pdf"),
-        png=out("reference/figures/reference_cost.png"),
-    log:
-        out("logs/reference/cost.log"),
-    benchmark:
-        out("benchmarks/reference/cost.tsv")
-    params:
-        runs=[],
-    message:
-        "Drawing the reference data's cost"
-
-
-use rule learning_curves as reference_learning_curves with:
-    input:
         table=rules.reference_study.output.traces,
-        source=rules.learning_curves.input.source,
+        source=rules.figure.input.source,
     output:
-        pdf=out("reference/figures/reference_learning_curves.pdf"),
-        png=out("reference/figures/reference_learning_curves.png"),
+        pdf=out("reference/figures/reference_{figure}.pdf"),
+        png=out("reference/figures/reference_{figure}.png"),
     log:
-        out("logs/reference/learning_curves.log"),
-    benchmark:
-        out("benchmarks/reference/learning_curves.tsv")
+        out("logs/reference/{figure}.log"),
+    wildcard_constraints:
+        figure="cost|learning_curves",
     params:
+        script=rules.figure.params.script,
         runs=[],
     message:
-        "Drawing the reference data's learning curves"
+        "Drawing {wildcards.figure} of the reference data"
 
 
 rule reference:
     input:
         tables=expand(rules.reference_table.output.tex, table=REFERENCE_TABLES),
-        figures=[
-            rules.reference_cost.output.pdf,
-            rules.reference_learning_curves.output.pdf,
-        ],
+        figures=expand(
+            rules.reference_figure.output.pdf, figure=["cost", "learning_curves"]
+        ),
         summary=rules.reference_study.output,
 
 
