@@ -36,7 +36,7 @@ def sources(script: str) -> list[str]:
         if file in found:
             continue
         found.append(file)
-        for package, name in re.findall(r"^ *from (lib\.)?(\w+) import", file.read_text(), re.MULTILINE):
+        for package, name in re.findall(r"^from (lib\.)?(\w+) import", file.read_text(), re.MULTILINE):
             module = WORKFLOW / ("lib" if package else "scripts") / f"{name}.py"
             pending += [module] * module.exists()
     return sorted(map(str, found))
