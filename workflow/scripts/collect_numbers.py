@@ -32,7 +32,7 @@ def setting_numbers(settings: dict[str, Any]) -> Numbers:
 
 
 def build_settings(settings: dict[str, Any], runs: pd.DataFrame, steps: int) -> dict[str, Any]:
-    """The settings of this build, with what is counted or left to a default; HMC's is the published `steps`."""
+    """Settings of this build, with what is counted or left to a default (`steps` of HMC: as published)."""
     derived = {f"n_{name}": len(settings[name]) for name in ("datasets", "schemes", "kernels", "seeds")}
     derived |= {name: int(runs[name].iloc[0]) for name in ("n_train", "n_test")}
     derived["n_runs"] = len(runs)

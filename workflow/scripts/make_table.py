@@ -95,9 +95,9 @@ def comparison(files: Any, keys: list[Key]) -> list[Record]:
     for score in SCORES:
         outcomes = [check.outcome for check in checks if check.what.endswith(f" {score}")]
         n_run = len(outcomes) - outcomes.count(NOT_RUN)
-        found = f"{outcomes.count(PASS)} of {n_run} ({outcomes.count(NOT_RUN)} not run)"
-        what = f"{label(score).name} within tolerance"
-        records.append({"what": what, "found": found, "required": "", "outcome": ""})
+        what, found = f"{label(score).name} within tolerance", f"{outcomes.count(PASS)} of {n_run}"
+        left = f"{outcomes.count(NOT_RUN)} not run"
+        records.append({"what": what, "found": found, "required": "", "outcome": left})
     return records + [check._asdict() for check in checks if not check.what.endswith(SCORES)]
 
 
