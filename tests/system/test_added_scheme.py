@@ -38,7 +38,9 @@ def project(tmp_path_factory):
 def test_the_help_names_it(project):
     command = [sys.executable, "-m", "smcda.cli", "run", "--help"]
     environment = os.environ | {"PYTHONPATH": str(project)}
-    text = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        command, cwd=project, env=environment, capture_output=True, text=True, check=True
+    ).stdout
     assert "doubling" in text
 
 
@@ -54,9 +56,8 @@ def test_the_config_takes_it_and_figures_show_it(project):
     assert built.returncode == 0, built.stdout + built.stderr
     out = project / "results" / "tiny"
     assert {file.name for file in out.glob("figures/*.png")} >= {"schedules.png", "cost.png"}
-    runs = [
-        {"dataset": "mnist", "scheme": name, "kernel": "ld", "seed": 0} for name in ("linear", "doubling")
-    ]
+    run = {"dataset": "mnist", "kernel": "ld", "seed": 0}
+    runs = [run | {"scheme": scheme} for scheme in ("linear", "doubling")]
     files = [out / "runs" / "mnist" / run["scheme"] / "ld" / "seed-0" / "trace.csv" for run in runs]
     panels = plot_schedules.draw(read_traces(runs, files)).axes
     assert [panel.get_title() for panel in panels] == ["Linear", "Doubling"]

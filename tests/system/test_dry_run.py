@@ -34,8 +34,8 @@ def test_snakemake_plans_the_120_published_runs(project):
     assert sum("--kernel hmc" in line and "--leapfrog-steps 3" in line for line in planned) == 60
 
 
-def test_ablations_are_runs_with_their_own_settings_that_ask_for_what_they_cost(project):
-    options = ["ablations", "--cores", "2", "--config", "scale=cpu", "device=gpu", "seeds=[0]"]
+def test_ablations_are_runs_with_their_own_settings(project):
+    options = ["ablations", "--cores", "2", "--config", "scale=cpu", "seeds=[0]"]
     plan = dry_run(project, *options)
     planned = {line.partition(" --out ")[2].split()[0]: line for line in commands(plan)}
     place = "results/cpu/ablations/{}/fashion_mnist/constant/{}/seed-0".format
@@ -43,8 +43,6 @@ def test_ablations_are_runs_with_their_own_settings_that_ask_for_what_they_cost(
     assert "--batch-size 500" in planned[place("ld_3h", "ld")]
     assert "--batch-norm" not in planned[place("no_batch_norm", "hmc")]
     assert "--prior-scale fan_in" in planned[place("fan_in_prior", "hmc")]
-    asked = re.findall(r"reason: .*?\n(?:.*\n)*?.*resources: (.*)", plan.stdout)
-    assert len([line for line in asked if "gpu=1" in line]) == len(planned)
 
 
 def test_the_slurm_profile_plans_the_published_study_and_keeps_it_when_a_key_is_overruled(project):
@@ -78,7 +76,7 @@ def test_two_snakemakes_do_not_work_in_one_folder(project):
     assert not (project / "results").exists()
 
 
-def test_every_lint_but_the_one_about_conda_is_clean():
+def test_the_linter_has_nothing_to_say():
     command = [SNAKEMAKE.with_name("python"), ROOT / "tools" / "lint_workflow.py"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

@@ -1,6 +1,8 @@
-"""How the workflow's scripts start, and which files they are made of."""
+"""How the workflow's scripts and commands start, and which files scripts are made of."""
 
+import os
 import re
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +27,11 @@ def run_script(main: Callable[[Any], None], namespace: dict[str, Any]) -> None:
     except BaseException:
         log.write_text(traceback.format_exc())
         raise
+
+
+def prefer_own_commands() -> None:
+    """Let rules find the commands of the environment that runs Snakemake, also when it was not activated."""
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
 def sources(script: str) -> list[str]:

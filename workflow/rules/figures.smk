@@ -1,45 +1,54 @@
 """The figures: one script each, as PDF for the paper and PNG for everything else."""
 
 SMOOTH = "smooth_data_annealing"
-# Name of the file: script, and category and title in the report.
+METRICS = {"metrics": of_runs(rules.run.output.metrics)}
+TRACES = {"traces": of_runs(rules.run.output.trace)}
+SUMMARY = {"summary": rules.summary.output.summary}
+# Name of the file: script, what it is drawn from, and category and title in the report.
 FIGURES = {
-    "schedules": ("plot_schedules.py", "Schedules", "Data used per iteration"),
-    "cost": ("plot_cost.py", "Results", "Test scores against cost"),
-    "learning_curves": ("plot_learning_curves.py", "Results", "Test scores on the way"),
-    "degeneracy": ("plot_degeneracy.py", "Diagnostics", "Effective sample size"),
-    "reliability": ("plot_reliability.py", "Diagnostics", "Reliability diagrams"),
-    "beta_traces": ("plot_beta.py", "Schedules", "beta of smooth data annealing"),
+    "schedules": ("plot_schedules.py", TRACES, "Schedules", "Data used per iteration"),
+    "cost": ("plot_cost.py", SUMMARY, "Results", "Test scores against cost"),
+    "learning_curves": (
+        "plot_learning_curves.py",
+        TRACES,
+        "Results",
+        "Test scores on the way",
+    ),
+    "degeneracy": (
+        "plot_degeneracy.py",
+        TRACES,
+        "Diagnostics",
+        "Effective sample size",
+    ),
+    "reliability": (
+        "plot_reliability.py",
+        METRICS,
+        "Diagnostics",
+        "Reliability diagrams",
+    ),
 }
-if SMOOTH not in STUDY.settings["schemes"]:
-    del FIGURES["beta_traces"]
-
-
-def figure_inputs(wildcards):
-    """What a figure is drawn from: the summary, or a file of every run."""
-    if wildcards.figure == "cost":
-        return {"summary": rules.summary.output.summary}
-    if wildcards.figure == "reliability":
-        return {"metrics": of_runs(rules.run.output.metrics)}
-    return {"traces": of_runs(rules.run.output.trace, scheme=figure_scheme(wildcards))}
-
-
-def figure_scheme(wildcards):
-    """The scheme that a figure is restricted to, or None."""
-    return SMOOTH if wildcards.figure == "beta_traces" else None
+if SMOOTH in STUDY.settings["schemes"]:
+    OF_SMOOTH = {"traces": of_runs(rules.run.output.trace, scheme=SMOOTH)}
+    FIGURES["beta_traces"] = (
+        "plot_beta.py",
+        OF_SMOOTH,
+        "Schedules",
+        "beta of smooth data annealing",
+    )
 
 
 rule figure:
     input:
-        unpack(figure_inputs),
+        unpack(lambda wildcards: FIGURES[wildcards.figure][1]),
         source=lambda wildcards: sources(FIGURES[wildcards.figure][0]),
     output:
         pdf=out("figures/{figure}.pdf"),
         png=report(
             out("figures/{figure}.png"),
             caption="../report/figure.rst",
-            category=lambda wildcards: FIGURES[wildcards.figure][1],
+            category=lambda wildcards: FIGURES[wildcards.figure][2],
             labels=lambda wildcards: {
-                "artefact": FIGURES[wildcards.figure][2],
+                "artefact": FIGURES[wildcards.figure][3],
                 "kind": "figure",
             },
         ),
@@ -50,7 +59,9 @@ rule figure:
     localrule: True
     params:
         script=lambda wildcards: FIGURES[wildcards.figure][0],
-        runs=lambda wildcards: STUDY.runs(figure_scheme(wildcards)),
+        runs=lambda wildcards: STUDY.runs(
+            SMOOTH if wildcards.figure == "beta_traces" else None
+        ),
     message:
         "Drawing {wildcards.figure}"
     script:

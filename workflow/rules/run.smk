@@ -8,24 +8,9 @@ is done. What no result depends on (how often checkpoints are saved, where compi
 from the config and is no param, so that changing it reruns nothing.
 """
 
-from lib.resources import request
-
 from smcda.run.fingerprint import numeric_sources
 
 NUMERICS = numeric_sources()
-
-
-def asks_for(resource):
-    """What a run asks for. What follows a run of the study without a scheme in its path follows `constant`."""
-
-    def ask(wildcards, attempt):
-        study = STUDY.at(wildcards.get("study", "runs"))
-        scheme = wildcards.get("scheme", "constant")
-        return request(study, wildcards.dataset, scheme, wildcards.kernel, attempt)[
-            resource
-        ]
-
-    return ask
 
 
 rule run:
