@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 import yaml
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
-sys.path.insert(0, str(ROOT / "workflow" / "scripts"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "workflow"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "workflow" / "scripts"))
 from lib.study import Study, resolve
 from summarise import runs_table, summarise
 
+ROOT = Path(__file__).parents[1]
 CELLS = 24
 """Datasets x schemes x kernels of the study; a larger one has more seeds."""
 
