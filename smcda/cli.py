@@ -1,29 +1,32 @@
 """The command: `smcda data` prepares a dataset, `smcda run` samples, `smcda bench` measures."""
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Sequence
 
-from smcda.errors import BadInput, SmcdaError, notice, of_the_system
+from smcda.errors import BadInput, SmcdaError, configure_logging, from_os_error
 from smcda.options import make_parser
-from smcda.parallel.gpu_lock import gpus_for
-from smcda.run.signals import StopSignals
+from smcda.parallel.gpu_lock import reserve_gpus
+
+logger = logging.getLogger("smcda")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and turn the user's mistakes into one line and an exit code."""
+    configure_logging()
     options = make_parser(data=_data, run=_run, bench=_bench).parse_args(arguments)
     try:
         return options.call(options)
     except SmcdaError as error:
-        notice(str(error))
+        logger.error("%s", error)
         return error.exit_code
     except OSError as error:
-        notice(str(of_the_system(error)))
+        logger.error("%s", from_os_error(error))
         return SmcdaError.exit_code
     except KeyboardInterrupt:
-        notice("interrupted")
+        logger.error("interrupted")
         return 130
 
 
@@ -43,8 +46,8 @@ def _data(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    # Leased before JAX looks at the devices, and held until the run is over.
-    with gpus_for(options.device, options.devices or 1):
+    # Reserved before JAX looks at the devices, and held until the run is over.
+    with reserve_gpus(options.device, options.devices or 1):
         return _sample(options)
 
 
@@ -54,25 +57,23 @@ def _sample(options: argparse.Namespace) -> int:
             raise BadInput(f"threads is {options.threads}, but must be at least 1: leave it out to use all")
         # Read by XLA when its CPU device is first used, which nothing has done yet.
         os.environ["NPROC"] = str(options.threads)
-    # From here on a signal to stop is noted, and heeded at the next moment that loses nothing.
-    with StopSignals(exits=True) as stop:
-        # Imported here so that `smcda data` and `--help` do not wait for them.
-        import jax
+    # Imported here so that `smcda data` and `--help` do not wait for them.
+    import jax
 
-        from smcda.request import RunRequest
-        from smcda.run.progress import choose_view
-        from smcda.run.runner import execute
-        from smcda.settings import Settings
+    from smcda.request import RunRequest
+    from smcda.run.progress import choose_view
+    from smcda.run.runner import execute
+    from smcda.settings import Settings
 
-        _choose_device(options.device)
-        jax.config.update("jax_compilation_cache_dir", str(options.compilation_cache))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        _check_device(options.device)
-        chosen = {name: getattr(options, name) for name in Settings.__dataclass_fields__}
-        names = set(RunRequest.__dataclass_fields__) - {"settings"}
-        given = {name: getattr(options, name) for name in names}
-        request = RunRequest(settings=Settings(**chosen), **given)
-        results = execute(request, choose_view(options.quiet), stop)
+    _choose_device(options.device)
+    jax.config.update("jax_compilation_cache_dir", str(options.compilation_cache))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    _check_device(options.device)
+    chosen = {name: getattr(options, name) for name in Settings.__dataclass_fields__}
+    names = set(RunRequest.__dataclass_fields__) - {"settings"}
+    given = {name: getattr(options, name) for name in names}
+    request = RunRequest(settings=Settings(**chosen), **given)
+    results = execute(request, choose_view(options.quiet))
     if not options.quiet:
         print(
             f"test accuracy {results['test_accuracy']:.2f} %, test log-likelihood "

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from smcda import __version__
-from smcda._io import user_cache
+from smcda.config import cache_dir
 from smcda.errors import BadInput
 
 Command = Callable[[argparse.Namespace], int]
@@ -173,6 +173,6 @@ def _add_cache(group: argparse._ActionsContainer) -> None:
         "--compilation-cache",
         type=Path,
         metavar="DIR",
-        default=user_cache(),
+        default=cache_dir(),
         help="where compiled programs are kept for the next run",
     )

@@ -12,9 +12,8 @@ import jax.numpy as jnp
 from smcda.bench import baseline as obvious
 from smcda.bench import blackjax_smc as rival
 from smcda.bench.flops import gradient_flops
-from smcda.bench.timing import Sizes, Subject, by_turns, matrix_product
+from smcda.bench.timing import Sizes, Subject, by_turns, matrix_product, seconds_to_save
 from smcda.models.lenet import NETWORKS
-from smcda.run.checkpoint import seconds_to_save
 from smcda.settings import Settings
 
 STEP_SIZE = 0.002

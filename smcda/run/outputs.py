@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from smcda import __version__
-from smcda._io import whole_file, write_text
+from smcda._io import atomic_write, write_text
 from smcda.smc.sampler import SMCState
 
 NAMES = ("metrics.json", "trace.csv", "posterior.npz")
@@ -23,7 +23,9 @@ NAMES = ("metrics.json", "trace.csv", "posterior.npz")
 def remove_results(out: Path) -> None:
     """Remove what an earlier run left, so that old and new never stand side by side."""
     for name in NAMES:
-        (out / name).unlink(missing_ok=True)
+        # Temporary files too: whoever holds the folder's lock knows that nobody is writing them.
+        for path in (out / name, *out.glob(f".{name}.*")):
+            path.unlink(missing_ok=True)
 
 
 def write_results(
@@ -32,7 +34,7 @@ def write_results(
     """Write the results of a finished run into the folder `out`."""
     write_text(out / "trace.csv", _csv(trace))
     if posterior is not None:
-        with whole_file(out / "posterior.npz") as path, path.open("wb") as stream:
+        with atomic_write(out / "posterior.npz") as path, path.open("wb") as stream:
             weights = np.exp(np.asarray(posterior.log_weights))
             np.savez(stream, particles=np.asarray(posterior.particles), weights=weights)
     write_text(out / "metrics.json", json.dumps(metrics, indent=2, allow_nan=False) + "\n")

@@ -1,20 +1,20 @@
 """One run of a network on a dataset, from the data file to the result files.
 
-A run that was interrupted goes on from its newest checkpoint, and its result is the one that an
+A run that was interrupted resumes from its newest checkpoint, and its result is the one that an
 undisturbed run would have had, bit for bit.
 """
 
+import logging
 import time
-from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from smcda._locks import locked
+from smcda._io import exclusive
 from smcda.data.dataset import Dataset, load
-from smcda.errors import Diverged, SmcdaError, Stopped, notice
+from smcda.errors import Diverged, SmcdaError, Stopped
 from smcda.models.lenet import NETWORKS, make_model
 from smcda.parallel.plan import choose_gradients
 from smcda.parallel.sharding import to_host
@@ -28,27 +28,24 @@ from smcda.run.outputs import peak_memory_mb, remove_results, versions, write_re
 from smcda.run.progress import ProgressView, Status
 from smcda.run.signals import StopSignals
 
+logger = logging.getLogger("smcda")
 BLOCK_SECONDS = 1.0
 """How long the host waits before it looks again; the result does not depend on it."""
 
 
-def execute(request: RunRequest, view: ProgressView, stop: StopSignals | None = None) -> dict[str, Any]:
-    """Run, evaluate, write the results and return what `metrics.json` holds.
-
-    `stop` notes signals that ask to stop; without it, this function notes them while it works.
-    """
-    with nullcontext(stop) if stop else StopSignals() as stop:
-        request.check_folders()
-        data = load(request.data)
-        request.settings.annealing(len(data.train_x))
-        return _Execution(request, data, view, stop).results()
+def execute(request: RunRequest, view: ProgressView) -> dict[str, Any]:
+    """Run, evaluate, write the results and return what `metrics.json` holds."""
+    request.check_folders()
+    data = load(request.data)
+    request.settings.annealing(len(data.train_x))
+    return _Execution(request, data, view).results()
 
 
 class _Execution:
     """A run in this process: it begins or resumes, and it finishes or is stopped."""
 
-    def __init__(self, request: RunRequest, data: Dataset, view: ProgressView, stop: StopSignals) -> None:
-        self._request, self._data, self._view, self._stop = request, data, view, stop
+    def __init__(self, request: RunRequest, data: Dataset, view: ProgressView) -> None:
+        self._request, self._data, self._view, self._stop = request, data, view, StopSignals()
         self._journal = Journal(request.settings.iterations)
         self._saved_at: int | None = None
 
@@ -58,30 +55,28 @@ class _Execution:
         title = f"{self._data.name} {settings.scheme} {settings.kernel} seed {request.seed}"
         self._view.start(title, settings.iterations)
         try:
-            with self._stop.starting(self._view.close):
-                self._prepare()
-            with ExitStack() as claim:
-                self._claim(claim)
+            self._prepare()
+            with exclusive(request.out / ".lock", f"making {request.out}"):
+                # Again, because another process may have finished it meanwhile.
+                check_output(request.out, request.overwrite)
+                remove_results(request.out)
                 self._resume()
-                try:
-                    self._iterate()
-                except Diverged:
-                    self._checkpoints.remove()  # going on from them could only end the same way
-                    raise
-                results = self._write()
-                self._checkpoints.remove()
+                # Only now: until here a signal ends the process at once, and loses nothing.
+                with self._stop:
+                    return self._finish()
         finally:
             self._view.close()
-        return results
 
-    def _claim(self, claim: ExitStack) -> None:
-        """Lock the place and the checkpoints, and clear the place."""
-        request, check = self._request, self._stop.check
-        claim.enter_context(locked(request.out / ".lock", f"making {request.out}", check))
-        claim.enter_context(self._checkpoints.alone(check))
-        # Again, because another process may have finished it meanwhile.
-        check_output(request.out, request.overwrite)
-        remove_results(request.out)
+    def _finish(self) -> dict[str, Any]:
+        """Iterate to the end, write the results and remove what the run could have resumed from."""
+        try:
+            self._iterate()
+        except Diverged:
+            self._checkpoints.remove()  # resuming from them could only end the same way
+            raise
+        results = self._write()
+        self._checkpoints.remove()
+        return results
 
     def _prepare(self) -> None:
         """Build network, run, predictor and a place for checkpoints; compiling happens here."""
@@ -125,7 +120,7 @@ class _Execution:
         self._checkpoints = Checkpoints(request.checkpoints, decisive, request.out)
 
     def _resume(self) -> None:
-        """Go on from the newest usable checkpoint, if there is one."""
+        """Resume from the newest usable checkpoint, if there is one."""
         found = self._checkpoints.restore(self._saved())
         if found is None:
             return
@@ -133,7 +128,7 @@ class _Execution:
         self._journal.restore(found["journal"])
         self._saved_at = self._run.iteration
         n_iterations, folder = self._request.settings.iterations, self._checkpoints.folder
-        notice(f"resuming at iteration {self._saved_at} of {n_iterations} from {folder}")
+        logger.info("resuming at iteration %d of %d from %s", self._saved_at, n_iterations, folder)
 
     def _iterate(self) -> None:
         """Go to the end in blocks of about a second, evaluating and saving on the way."""
@@ -182,11 +177,11 @@ class _Execution:
     def _leave(self) -> None:
         """Save and stop, because a signal asked for it."""
         self._save()
-        iteration, kept = self._run.iteration, self._saved_at
+        iteration, saved_at = self._run.iteration, self._saved_at
         what = f"stopped by {self._stop.received} at iteration {iteration}"
-        if kept is None:
-            raise SmcdaError(f"{what}, and no checkpoint could be saved: a new start begins afresh")
-        raise Stopped(f"{what}, iteration {kept} is saved: start again to go on")
+        if saved_at is None:
+            raise SmcdaError(f"{what}, and no checkpoint could be saved: rerun to start from scratch")
+        raise Stopped(f"{what}, iteration {saved_at} is saved: rerun to resume")
 
     def _write(self) -> dict[str, Any]:
         """Write the results; where that fails, keep the finished run so that only writing is left."""
@@ -225,8 +220,8 @@ class _Execution:
             write_results(request.out, results, trace | self._journal.columns(), posterior)
         except OSError as error:
             self._save()
-            kept = self._saved_at
-            saved = "nothing" if kept is None else f"iteration {kept} of {settings.iterations}"
+            saved_at = self._saved_at
+            saved = "nothing" if saved_at is None else f"iteration {saved_at} of {settings.iterations}"
             failure = f"{error.filename} can't be written ({error.strerror})"
-            raise SmcdaError(f"{failure}; {saved} is saved: mend that and start again") from error
+            raise SmcdaError(f"{failure}; {saved} is saved: fix it and rerun") from error
         return results

@@ -24,7 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
-from smcda._io import user_cache, whole_file
+from smcda._io import atomic_write
+from smcda.config import cache_dir
 from smcda.errors import SmcdaError
 from smcda.run.evaluation import ParticleLogits
 from smcda.smc.batches import Batches, Window
@@ -123,10 +124,10 @@ def _library() -> Path:
     )
     for source in sorted((*_SOURCES.glob("*.h"), *_SOURCES.glob("*.cc"))):
         identity.update(source.read_bytes())
-    folder = Path(jax.config.values["jax_compilation_cache_dir"] or user_cache()) / "native"
+    folder = Path(jax.config.values["jax_compilation_cache_dir"] or cache_dir()) / "native"
     library = folder / f"gradients-{identity.hexdigest()[:16]}.so"
     if not library.exists():
-        with whole_file(library) as unfinished:
+        with atomic_write(library) as unfinished:
             include = f"-I{jax.ffi.include_dir()}"
             _run(compiler, *_FLAGS, include, str(_SOURCES / "gradients.cc"), "-o", str(unfinished))
     return library
