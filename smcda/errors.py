@@ -5,6 +5,7 @@ package and keeps its traceback. Messages that are no errors go through ``loggin
 """
 
 import logging
+import sys
 
 
 class SmcdaError(Exception):
@@ -40,18 +41,16 @@ def from_os_error(error: OSError) -> SmcdaError:
     return SmcdaError(f"{error.filename or 'file'}: {error.strerror or error}")
 
 
-class _OneLine(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        """One line, whatever a name that is quoted in it contains."""
-        return f"smcda: {' '.join(record.getMessage().splitlines())}"
+class _OneLineOnStderr(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one line, whatever a name that is quoted in it contains."""
+        print(f"smcda: {' '.join(record.getMessage().splitlines())}", file=sys.stderr, flush=True)
 
 
 def configure_logging() -> None:
     """Print the package's messages on standard error, one line each; for the command, also when quiet."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(_OneLine())
     logger = logging.getLogger("smcda")
-    logger.handlers = [handler]
+    logger.handlers = [_OneLineOnStderr()]
     logger.setLevel(logging.INFO)
     # Importing Orbax gives the root logger a handler, which would print every line once more.
     logger.propagate = False

@@ -213,9 +213,11 @@ def _silence_orbax_teardown() -> None:
 
 def _reason(error: BaseException) -> str:
     """One line: what the system said, and of which file."""
+    if isinstance(error, InvalidCheckpoint):
+        return str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(f"{type(error).__name__}: {error}".split())
     if code := re.search(r"os_error_code='(\d+)'", text):  # what TensorStore makes of an OSError
         return os.strerror(int(code[1]))
     return text if len(text) <= 200 else f"{text[:200]}..."
