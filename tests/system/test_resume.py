@@ -17,7 +17,7 @@ from smcda._io import exclusive
 from smcda.errors import SmcdaError, Stopped, configure_logging
 from smcda.request import RunRequest
 from smcda.run.checkpoint import MANIFEST, Checkpoints
-from smcda.run.progress import Silent
+from smcda.run.progress import ProgressView
 from smcda.run.runner import execute
 from smcda.settings import Settings
 
@@ -41,7 +41,7 @@ def make_request(data, out, **changes):
     return RunRequest(data, out=out, settings=chosen, **(options | changes))
 
 
-class StopAt(Silent):
+class StopAt(ProgressView):
     """A view that sends a signal at one iteration, and records the iterations it sees."""
 
     def __init__(self, iteration=None):
@@ -177,7 +177,7 @@ def test_a_signal_before_the_first_iteration_acts_as_without_a_handler(data, und
         run(request, stop_at=2)
     before = sorted(tmp_path.glob("run.checkpoints/*/*"))
 
-    class Impatient(Silent):
+    class Impatient(ProgressView):
         def start(self, title, n_iterations):
             signal.raise_signal(signal.SIGINT)
 
