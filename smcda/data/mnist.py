@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import UInt8
 
-from smcda._locks import locked
-from smcda.data.dataset import FILES, Dataset, checked, load, one_line, save
+from smcda._io import exclusive
+from smcda.data.dataset import ARRAYS, Dataset, checked, load, one_line, save
 from smcda.errors import BadInput
 
 
@@ -43,6 +43,14 @@ DATASETS: dict[str, Source] = {
     "mnist": Source("mnist", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
     "fashion_mnist": Source("fashion_mnist", "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"),
 }
+
+FILES = {
+    "train_x": "train-images-idx3-ubyte.gz",
+    "train_y": "train-labels-idx1-ubyte.gz",
+    "test_x": "t10k-images-idx3-ubyte.gz",
+    "test_y": "t10k-labels-idx1-ubyte.gz",
+}
+"""The canonical file of each array."""
 
 BUNDLED = Path(__file__).parent / "bundled"
 ANSWER_SECONDS = 6.0  # a server that takes longer to begin its answer counts as out of reach
@@ -68,7 +76,7 @@ def prepare(
         raise BadInput(f"--bundled and --mirror {mirror} name two sources for {name}; give only one of them")
     try:
         # Two processes that make the same file would also fill the same download cache: one waits.
-        with locked(out.parent / f".{out.name}.lock", f"writing {out}"):
+        with exclusive(out.parent / f".{out.name}.lock", f"writing {out}"):
             save(out, _first(_read(name, mirror, cache, bundled), n_train, n_test))
     except OSError as error:
         if error.errno in _BROKEN_DISK:
@@ -102,8 +110,8 @@ def _first(dataset: Dataset, n_train: int | None, n_test: int | None) -> Dataset
     ):
         if wanted is not None and not 1 <= wanted <= there:
             raise BadInput(f"--{part} is {wanted}, but {dataset.name} has {there}: choose from 1 to {there}")
-    kept = {"train": n_train, "test": n_test}
-    arrays = {key: getattr(dataset, key)[: kept[key.split("_")[0]]] for key in FILES}
+    sizes = {"train": n_train, "test": n_test}
+    arrays = {key: getattr(dataset, key)[: sizes[key.split("_")[0]]] for key in ARRAYS}
     return checked(dataset.name, dataset.name, arrays)
 
 

@@ -24,9 +24,9 @@ def mirror(tmp_path, monkeypatch):
 
     folder = tmp_path / "mirror" / "tiny"
     folder.mkdir(parents=True)
-    for key, file in datasets.FILES.items():
+    for key, file in sources.FILES.items():
         (folder / file).write_bytes(idx(ARRAYS[key]))
-    infos = {file: compute_url_info(folder / file) for file in datasets.FILES.values()}
+    infos = {file: compute_url_info(folder / file) for file in sources.FILES.values()}
     url = f"http://127.0.0.1:{closed_port()}/"
     monkeypatch.setitem(sources.DATASETS, "tiny", sources.Source("tiny", url))
     monkeypatch.setattr(
@@ -182,7 +182,7 @@ def test_without_a_network_it_fails_in_seconds_and_says_which_files_to_put_where
     del mirror
     began = time.monotonic()
     refused(
-        *datasets.FILES.values(),
+        *sources.FILES.values(),
         "DIR/tiny/",
         "--mirror DIR",
         call=lambda: sources.prepare("tiny", tmp_path / "out.npz", cache=tmp_path / "cache"),

@@ -18,12 +18,12 @@ import study
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from smcda.options import make_parser
+from smcda.settings import Settings
 
 from smcda.data import dataset as datasets
 from smcda.data import mnist as sources
 from smcda.errors import BadInput
-from smcda.options import make_parser
-from smcda.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
@@ -128,7 +128,7 @@ def test_a_mutated_archive_is_valid_or_refused_in_one_line(tmp_path, content, ch
     path.write_bytes(mutated(content, changes))
     dataset = must_be_valid_or_refused(lambda: datasets.load(path))
     if dataset is not None:
-        assert datasets.checked("", "", {key: getattr(dataset, key) for key in datasets.FILES})
+        assert datasets.checked("", "", {key: getattr(dataset, key) for key in datasets.ARRAYS})
     assert [file.name for file in tmp_path.iterdir()] == ["data.npz"]
 
 

@@ -19,7 +19,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
-from smcda._io import whole_file
+from smcda._io import atomic_write
 
 matplotlib.use("Agg")
 matplotlib.rcParams.update(
@@ -162,5 +162,5 @@ def save(figure: Figure, *paths: str | Path) -> None:
     metadata = {"pdf": {"CreationDate": None}, "png": {"Software": None}}
     for path in map(Path, paths):
         kind = path.suffix[1:]
-        with whole_file(path) as temporary:
+        with atomic_write(path) as temporary:
             figure.savefig(temporary, format=kind, dpi=300, metadata=metadata[kind])

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from smcda._io import whole_file
+from smcda._io import atomic_write
 
 
 def build(
@@ -31,7 +31,7 @@ def build(
         subprocess.run(
             command, cwd=folder, env=fixed, check=True, stdout=sys.stdout, stderr=subprocess.STDOUT
         )
-        with whole_file(pdf) as temporary:
+        with atomic_write(pdf) as temporary:
             shutil.copy(folder / f"{main.stem}.pdf", temporary)
 
 
