@@ -85,7 +85,7 @@ def add_option(group: argparse._ActionsContainer, option: Option) -> None:
         type=parse,
         required=option.required,
         default=None if option.required else option.default,
-        metavar=option.rule.symbol or METAVARS[option.kind],
+        metavar=option.symbol or METAVARS[option.kind],
         help=described,
     )
 
