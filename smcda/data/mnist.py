@@ -104,10 +104,8 @@ def _read(name: str, mirror: Path | None, cache: Path | None, bundled: bool) -> 
 
 def _first(dataset: Dataset, n_train: int | None, n_test: int | None) -> Dataset:
     """Keep the first images of each part."""
-    for part, wanted, there in (
-        ("train", n_train, len(dataset.train_x)),
-        ("test", n_test, len(dataset.test_x)),
-    ):
+    for part, wanted in (("train", n_train), ("test", n_test)):
+        there = len(getattr(dataset, f"{part}_x"))
         if wanted is not None and not 1 <= wanted <= there:
             raise BadInput(f"--{part} is {wanted}, but {dataset.name} has {there}: choose from 1 to {there}")
     sizes = {"train": n_train, "test": n_test}
