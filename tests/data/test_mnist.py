@@ -40,7 +40,7 @@ def mirror(tmp_path, monkeypatch):
 
 @pytest.fixture
 def server(mirror, monkeypatch):
-    """An HTTP server that has the files of `tiny` at their address; it notes which were requested for."""
+    """An HTTP server that has the files of `tiny` at their address; it notes which were requested."""
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def __init__(self, *args):
