@@ -17,10 +17,12 @@ import errno
 import gzip
 import hashlib
 import math
+import os
 import struct
 import threading
 import zlib
 from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,9 +77,7 @@ def prepare(
     if bundled and mirror is not None:
         raise BadInput(f"--bundled and --mirror {mirror} name two sources for {name}; give only one of them")
     try:
-        # Two processes that make the same file would also fill the same download cache: one waits.
-        with exclusive(out.parent / f".{out.name}.lock", f"writing {out}"):
-            save(out, _first(_read(name, mirror, cache, bundled), n_train, n_test))
+        save(out, _first(_read(name, mirror, cache, bundled), n_train, n_test))
     except OSError as error:
         if error.errno in _BROKEN_DISK:
             raise
@@ -183,8 +183,11 @@ def _download(name: str, cache: Path | None) -> dict[str, Path]:
     try:
         # Nothing will be extracted; the default folder for it would be created.
         manager = Manager(download_dir=cache, extract_dir=cache, dataset_name=source.tfds_name, **options)
-        # One after the other: a failure leaves no thread behind that the process would wait for.
-        return {key: Path(manager.download(source.url + file)) for key, file in FILES.items()}
+        # TFDS does not expect others to fill the same cache; one that is complete may be read-only.
+        writable = not cache.exists() or os.access(cache, os.W_OK)
+        with exclusive(cache / ".smcda.lock", f"downloading to {cache}") if writable else nullcontext():
+            # One after the other: a failure leaves no thread behind that the process would wait for.
+            return {key: Path(manager.download(source.url + file)) for key, file in FILES.items()}
     except NonMatchingChecksumError as error:
         raise BadInput(f"{name} was downloaded altered ({one_line(error)}); {remedy}") from error
     except (requests.RequestException, tfds.download.DownloadError, TimeoutError) as error:

@@ -66,6 +66,8 @@ class Checkpoints:
                 if self.saved_at is None or step > self.saved_at:
                     shutil.rmtree(self.folder / str(step))
             manifest = self._manifest | {"kinds": _kinds(arrays), "sha256": _checksums(arrays)}
+            with suppress(OSError):  # a run that ends may remove the empty parent just now: Orbax tries again
+                self.folder.mkdir(parents=True, exist_ok=True)
             with self._manager() as (args, manager):
                 items = args.Composite(arrays=args.StandardSave(arrays), manifest=args.JsonSave(manifest))
                 manager.save(iteration, args=items, force=True)

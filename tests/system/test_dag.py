@@ -73,10 +73,11 @@ def test_every_run_is_in_the_table_with_values_in_range(out):
     assert (runs["runtime_s"] > 0).all()
 
 
-def test_no_checkpoint_or_lock_is_left(out):
+def test_no_checkpoint_is_left_and_hidden_only_one_lock_file_per_run(out):
     assert not (out / "checkpoints").exists()
     # What the summary has read is remembered there, so that it opens only what changed.
-    assert [path.name for path in out.rglob(".*")] == [".runs_read.json"]
+    locks = {path.with_name(".lock") for path in out.rglob("metrics.json")}
+    assert set(out.rglob(".*")) == locks | {out / ".runs_read.json"}
 
 
 def test_traces_and_metrics_agree(out):
