@@ -57,54 +57,38 @@ use rule table as reference_table with:
         table="|".join(REFERENCE_TABLES),
     params:
         table="{table}",
-        schemes=axis(PUBLISHED_CELLS, 1),
-        datasets=axis(PUBLISHED_CELLS, 0),
-        kernels=axis(PUBLISHED_CELLS, 2),
+        schemes=axis(PUBLISHED_CELLS.index, 1),
+        datasets=axis(PUBLISHED_CELLS.index, 0),
+        kernels=axis(PUBLISHED_CELLS.index, 2),
     message:
         "Making reference table {wildcards.table}"
 
 
-use rule cost as reference_cost with:
+rule reference_figure:
     input:
         summary=rules.reference_study.output.summary,
-        source=rules.cost.input.source,
-    output:
-        pdf=out("reference/figures/reference_cost.pdf"),
-        png=out("reference/figures/reference_cost.png"),
-    log:
-        out("logs/reference/cost.log"),
-    benchmark:
-        out("benchmarks/reference/cost.tsv")
-    params:
-        runs=[],
-    message:
-        "Drawing the reference data's cost"
-
-
-use rule learning_curves as reference_learning_curves with:
-    input:
         table=rules.reference_study.output.traces,
-        source=rules.learning_curves.input.source,
+        source=lambda wildcards: sources(f"plot_{wildcards.figure}.py"),
     output:
-        pdf=out("reference/figures/reference_learning_curves.pdf"),
-        png=out("reference/figures/reference_learning_curves.png"),
+        pdf=out("reference/figures/reference_{figure}.pdf"),
+        png=out("reference/figures/reference_{figure}.png"),
     log:
-        out("logs/reference/learning_curves.log"),
-    benchmark:
-        out("benchmarks/reference/learning_curves.tsv")
-    params:
-        runs=[],
+        out("logs/reference/figures/{figure}.log"),
+    wildcard_constraints:
+        figure="cost|learning_curves",
+    localrule: True
     message:
-        "Drawing the reference data's learning curves"
+        "Drawing reference figure {wildcards.figure}"
+    script:
+        "../scripts/plot_{wildcards.figure}.py"
 
 
 rule reference:
     input:
         tables=expand(rules.reference_table.output.tex, table=REFERENCE_TABLES),
-        figures=[
-            rules.reference_cost.output.pdf,
-            rules.reference_learning_curves.output.pdf,
-        ],
+        figures=expand(
+            rules.reference_figure.output.pdf, figure=["cost", "learning_curves"]
+        ),
         summary=rules.reference_study.output,
 
 
@@ -122,5 +106,5 @@ rule compare:
     message:
         "Comparing {input.summary} with the published table"
     shell:
-        "python workflow/scripts/compare_published.py {input.summary:q} --published {input.published:q}"
+        "python workflow/scripts/compare_published.py {input.summary:q}"
         " --csv {params.report:q} 2>&1 | tee {log:q}"
