@@ -1,86 +1,78 @@
 """The real DAG at a tiny scale: both datasets, every scheme and kernel, and what a change rebuilds.
 
-Takes minutes, so it runs only when asked for: ``pytest -m end_to_end``.
+Takes minutes, so it runs only when asked for: ``pytest -m system``.
 """
 
 import json
 import math
-import os
 import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
+from functools import partial
 
 import pandas as pd
 import pytest
 import yaml
-from cost_model import gradient_evaluations
-from helpers.project_copy import copy_project
-from study import resolve
+from helpers import project_copy
+from helpers.project_copy import ROOT, copy_project, edited, run_snakemake
+from lib.labels import label
+from lib.resources import sampling_cost
+from lib.study import resolve
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = pytest.mark.system
 
-ROOT = Path(__file__).parents[2]
-
-SNAKEMAKE = Path(sys.executable).with_name("snakemake")
+# Every path that a rule's command names has a space.
+CONFIG = ["output_dir=my results"]
 FIGURES = {"schedules", "beta_traces", "cost", "learning_curves", "degeneracy", "reliability"}
-TABLES = {"study", "versus_published", "speedups"}
+TABLES = {"study", "speedups"}
+CELL = ["dataset", "scheme", "kernel"]
+HAS_TEX = shutil.which("latexmk") is not None
+planned = partial(project_copy.planned, config=CONFIG)
 
 
-def snakemake(folder, *options):
-    command = [SNAKEMAKE, *options, "--cores", "2", "--config", "scale=tiny"]
-    return subprocess.run(command, cwd=folder, env=own_package(folder), capture_output=True, text=True)
-
-
-def own_package(folder):
-    """Environment in which the folder's copy of the package is the one that is imported."""
-    return os.environ | {"PYTHONPATH": str(folder)}
-
-
-def planned(folder, *more):
-    """How many jobs of each rule a dry run plans."""
-    command = [SNAKEMAKE, "-n", "--quiet", "reason", "--cores", "2", "--config", "scale=tiny", *more]
-    plan = subprocess.run(command, cwd=folder, env=own_package(folder), capture_output=True, text=True)
-    assert plan.returncode == 0, plan.stderr
-    jobs = re.findall(r"^([a-z_]+) +(\d+)$", plan.stdout, re.MULTILINE)
-    return {rule: int(count) for rule, count in jobs if rule not in ("total", "all")}
+def planned_with(folder, *config):
+    return project_copy.planned(folder, config=[*CONFIG, *config])
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """A project of its own, built whole."""
-    folder = copy_project(tmp_path_factory.mktemp("end-to-end"))
-    result = snakemake(folder)
+    folder = copy_project(tmp_path_factory.mktemp("dag"))
+    result = run_snakemake(folder, config=CONFIG)
     assert result.returncode == 0, result.stdout + result.stderr
     return folder
 
 
 @pytest.fixture
 def out(built):
-    return built / "results" / "tiny"
+    return built / "my results" / "tiny"
 
 
 def test_every_run_is_in_the_table_with_values_in_range(out):
     runs = pd.read_csv(out / "runs.csv")
     assert len(runs) == 2 * 6 * 2 * 2
-    assert len(runs.drop_duplicates(["dataset", "scheme", "kernel", "seed"])) == len(runs)
+    assert len(runs.drop_duplicates([*CELL, "seed"])) == len(runs)
+    assert runs["ablation"].isna().all()
     assert set(runs["n_parameters"]) == {61_706, 96_658}
     assert (runs["test_log_likelihood"] < 0).all()
     assert runs["test_accuracy"].between(0, 100).all()
     assert runs["ece"].between(0, 1).all()
     assert runs["brier"].between(0, 2).all()
     assert (runs["runtime_s"] > 0).all()
+    for name in ("prior_scale", "step_size", "jax_version", "machine", "python"):
+        assert runs[name].nunique() == 1 and runs[name].notna().all(), name
 
 
 def test_no_checkpoint_or_lock_is_left(out):
     assert not (out / "checkpoints").exists()
-    # What the summary has read is remembered there, so that it opens only what changed.
-    assert [path.name for path in out.rglob(".*")] == [".runs_read.json"]
+    assert list(out.rglob(".*")) == []
 
 
 def test_traces_and_metrics_agree(out):
-    for metrics_file in out.glob("runs/*/*/*/*/metrics.json"):
+    files = list(out.glob("runs/*/*/*/*/metrics.json"))
+    assert len(files) == 48
+    for metrics_file in files:
         metrics = json.loads(metrics_file.read_text())
         trace = pd.read_csv(metrics_file.with_name("trace.csv"))
         assert len(trace) == metrics["iterations"] == 10
@@ -90,25 +82,24 @@ def test_traces_and_metrics_agree(out):
 
 
 def test_gradient_evaluations_are_the_counted_ones(out):
-    summary = pd.read_csv(out / "summary.csv").set_index(["dataset", "scheme", "kernel"])
+    summary = pd.read_csv(out / "summary.csv").set_index(CELL)
     cost = summary["gradient_evaluations_mean"]
     for dataset in ("mnist", "fashion_mnist"):
-        # 3 particles, 10 iterations, 100 images: one sweep to begin with and S an iteration.
+        # 3 particles, 10 iterations, 100 images: once to begin with and S times per iteration.
         assert cost[dataset, "full_batch", "ld"] == 3 * (100 + 10 * 100)
         assert cost[dataset, "full_batch", "hmc"] == 3 * (100 + 10 * 300)
         assert cost[dataset, "constant", "hmc"] == 3 * 10 * 4 * 20
         assert summary.loc[(dataset, "constant", "ld"), "speedup_gradients"] == pytest.approx(1100 / 400)
 
 
-def test_the_cost_model_foretells_what_runs_count(out):
-    config = yaml.safe_load((ROOT / "config.yaml").read_text()) | {"scale": "tiny"}
-    settings = resolve(config, ROOT / "workflow" / "schemas" / "config.schema.yaml").settings
+def test_the_cost_model_predicts_what_runs_count(out):
+    study = resolve(yaml.safe_load((ROOT / "config.yaml").read_text()) | {"scale": "tiny"})
     for run in pd.read_csv(out / "runs.csv").itertuples():
-        foretold = gradient_evaluations(settings, run.scheme, run.kernel)
+        predicted = sampling_cost(study, run.dataset, run.scheme, run.kernel)
         if run.scheme == "smooth_data_annealing":
-            assert foretold >= run.gradient_evaluations
+            assert predicted >= run.gradient_evaluations
         else:
-            assert foretold == run.gradient_evaluations
+            assert predicted == run.gradient_evaluations
 
 
 def test_the_summary_averages_over_seeds(out):
@@ -117,140 +108,148 @@ def test_the_summary_averages_over_seeds(out):
     assert (summary["n_seeds"] == 2).all()
     assert summary["missing_seeds"].isna().all()
     row = summary.iloc[7]
-    mask = (runs[["dataset", "scheme", "kernel"]] == row[["dataset", "scheme", "kernel"]].to_list()).all(
-        axis=1
-    )
-    a, b = runs.loc[mask, "test_accuracy"]
+    a, b = runs.loc[(runs[CELL] == row[CELL].to_list()).all(axis=1), "test_accuracy"]
     assert row["test_accuracy_mean"] == pytest.approx((a + b) / 2)
     assert row["test_accuracy_std"] == pytest.approx(abs(a - b) / math.sqrt(2))
 
 
-def test_every_figure_and_table_is_there_and_whole(out):
+def test_every_figure_is_there_and_whole(out):
     for name in FIGURES:
         assert (out / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
         assert (out / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    for name in TABLES:
-        assert r"\toprule" in (out / "tables" / f"{name}.tex").read_text()
 
 
-def test_cells_of_the_study_table_equal_the_summary(out):
-    summary = pd.read_csv(out / "summary.csv").set_index(["dataset", "scheme", "kernel"])
+def test_every_cell_of_the_study_table_is_the_summary_s_in_its_place(out):
+    """A row per scheme and dataset; columns are two kernels for each of three metrics."""
+    summary = pd.read_csv(out / "summary.csv").set_index(CELL)
     tex = (out / "tables" / "study.tex").read_text()
-    for (dataset, scheme, kernel), row in summary.iterrows():
-        del dataset, scheme, kernel
-        assert f"{row['test_accuracy_mean']:.2f}" in tex
-        assert f"{abs(row['test_log_likelihood_mean']):.3f}" in tex
+    body = tex.partition(r"\midrule")[2].partition(r"\bottomrule")[0]
+    scheme, cells = "", {}
+    for line in re.findall(r"^(.* & .*) \\\\$", body, re.MULTILINE):
+        first, dataset, *numbers = line.split(" & ")
+        scheme = first.strip() or scheme
+        cells[scheme, dataset] = [float(re.search(r"-?[\d.]+", text)[0]) for text in numbers]
+    assert len(cells) == 12
+    for (dataset, scheme), rows in summary.groupby(["dataset", "scheme"]):
+        expected = [
+            rows.loc[(dataset, scheme, kernel), f"{metric}_mean"]
+            for metric in ("test_log_likelihood", "test_accuracy", "runtime_s")
+            for kernel in ("ld", "hmc")
+        ]
+        found = cells[label(scheme).latex_title, label(dataset).latex]
+        assert found == pytest.approx(expected, abs=0.006), (dataset, scheme)
+        assert found[:2] == pytest.approx(expected[:2], abs=0.0006), (dataset, scheme)
 
 
-@pytest.mark.skipif(shutil.which("latexmk") is None, reason="TeX is not on this machine; .ci/run installs it")
+@pytest.mark.skipif(not HAS_TEX, reason="TeX is not on this machine; .ci/run installs it")
 def test_the_paper_is_built_and_the_same_bytes_again(built, out):
     first = (out / "paper.pdf").read_bytes()
     assert first.startswith(b"%PDF")
-    assert snakemake(built, "paper", "--forcerun", "paper").returncode == 0
+    assert run_snakemake(built, "paper", "--forcerun", "paper", config=CONFIG).returncode == 0
     assert (out / "paper.pdf").read_bytes() == first
 
 
-def test_nothing_is_left_to_do(built):
+def test_nothing_is_left_to_do_here_or_where_the_build_was_copied_to(built, tmp_path):
     assert planned(built) == {}
-
-
-def test_a_key_that_nothing_reads_rebuilds_nothing(built):
-    config = built / "config.yaml"
-    text = config.read_text()
-    config.write_text(text.replace("particles: 100", "particles: 50"))
-    try:
-        assert planned(built) == {}
-    finally:
-        config.write_text(text)
+    subprocess.run(["cp", "-a", built, tmp_path / "copy"], check=True)
+    assert planned(tmp_path / "copy") == {}
 
 
 def test_touching_sources_rebuilds_nothing(built):
-    for source in (
-        *built.glob("smcda/**/*.py"),
-        *built.glob("workflow/scripts/*.py"),
-        *built.glob("workflow/*.py"),
-    ):
+    sources = [file for folder in ("smcda", "workflow") for file in (built / folder).rglob("*.*")]
+    sources = [file for file in sources if file.suffix in (".py", ".smk", ".cc", ".h", ".rst")]
+    assert len(sources) > 50
+    for source in (*sources, built / "Snakefile", built / "config.yaml"):
         source.touch()
     assert planned(built) == {}
 
 
-def changed(file, text="\n# changed\n"):
-    file.write_text(file.read_text() + text)
+def test_what_no_result_depends_on_rebuilds_nothing(built):
+    with edited(built / "smcda" / "run" / "progress.py"):
+        assert planned(built) == {}
+    with edited(built / "config.yaml", "particles: 100\n", "particles: 50\n"):
+        assert planned(built) == {}
+    assert planned_with(built, "checkpoint_every=5", "compilation_cache=elsewhere") == {}
 
 
 def test_a_changed_figure_script_redraws_that_figure_only(built):
-    script = built / "workflow" / "scripts" / "cost.py"
-    text = script.read_text()
-    changed(script)
-    try:
+    with edited(built / "workflow" / "scripts" / "plot_degeneracy.py"):
         plan = planned(built)
-        # Where there is TeX, the paper shows this figure of the kept study too.
-        assert {rule: count for rule, count in plan.items() if rule not in ("paper", "measured_cost")} == {
-            "cost": 1
-        }
-    finally:
-        script.write_text(text)
+        assert plan.pop("paper", None) == (1 if HAS_TEX else None)
+        assert plan == {"figure": 1}
+    with edited(built / "workflow" / "lib" / "style.py"):
+        assert planned(built)["figure"] == len(FIGURES)
 
 
 def test_a_changed_sampler_reruns_every_run_and_what_follows(built):
-    source = built / "smcda" / "smc" / "kernels.py"
-    text = source.read_text()
-    changed(source)
+    with edited(built / "smcda" / "smc" / "kernels.py"):
+        plan = planned(built)
+    assert (plan["run"], plan["summary"], plan["figure"]) == (48, 1, len(FIGURES))
+    assert "data" not in plan
+
+
+def test_replaced_images_rerun_what_is_sampled_from_them(built):
+    images = built / "smcda" / "data" / "bundled" / "mnist.npz"
+    before = images.read_bytes()
+    images.write_bytes(before + b"\0")
     try:
         plan = planned(built)
-        assert plan["run"] == 48
-        assert plan["summary"] == 1
-        assert set(plan) >= FIGURES
-        assert "data" not in plan
     finally:
-        source.write_text(text)
+        images.write_bytes(before)
+    assert (plan["data"], plan["run"]) == (1, 24)
 
 
 def test_a_changed_setting_reruns_only_the_runs_that_read_it(built):
-    assert planned(built, "delta_entropy=2")["run"] == 8
-    assert planned(built, "leapfrog_steps=4")["run"] == 24
-    assert planned(built, "step_size=0.02")["run"] == 48
+    assert planned_with(built, "delta_entropy=2")["run"] == 8
+    assert planned_with(built, "refine_from=0.5")["run"] == 24
+    assert planned_with(built, "leapfrog_steps=4")["run"] == 24
+    assert planned_with(built, "step_size=0.02")["run"] == 48
 
 
-def test_verify_judges_the_summary_it_is_given_and_keeps_the_report(built, out):
-    command = [SNAKEMAKE, "verify", "--cores", "1", "--config", "scale=tiny"]
-    command.append("verify=results/tiny/summary.csv")
-    result = subprocess.run(command, cwd=built, env=own_package(built), capture_output=True, text=True)
+def test_compare_judges_the_summary_it_is_given_and_keeps_the_report(built, out):
+    result = run_snakemake(built, "compare", config=[*CONFIG, "compare=my results/tiny/summary.csv"])
     # Four seconds of sampling on a hundred images are no reproduction.
     assert result.returncode == 1
     assert "0 not run" in result.stdout
-    report = pd.read_csv(out / "verify.csv")
-    assert len(report) == 54
-    assert (report["outcome"] == "FAIL").sum() > 20
-    assert "missing:" not in result.stdout + result.stderr
+    assert (pd.read_csv(out / "compare.csv")["outcome"] == "FAIL").sum() > 20
 
 
-def test_a_failed_run_leaves_the_others_alone_and_is_named(built):
-    """Runs last: it spoils the build."""
-    rule = built / "workflow" / "rules" / "runs.smk"
-    text = rule.read_text()
-    rule.write_text(
-        text.replace(
-            '"smcda run --data', '"test {wildcards.scheme}-{wildcards.seed} != linear-1 && smcda run --data'
-        )
-    )
-    runs = built / "results" / "tiny" / "runs"
-    other = runs / "fashion_mnist" / "constant" / "ld" / "seed-0" / "metrics.json"
-    for file in (other, *runs.glob("*/linear/*/seed-1/metrics.json"), runs.parent / "summary.csv"):
-        file.unlink()
-    result = snakemake(built)
-    try:
-        assert result.returncode != 0
-        assert "missing: mnist linear hmc seed 1" in result.stderr + result.stdout
-        assert other.exists()
-        summary = pd.read_csv(built / "results" / "tiny" / "summary.csv")
-        linear = summary["scheme"] == "linear"
-        assert (summary.loc[linear, "missing_seeds"] == 1).all()
-        assert (summary.loc[linear, "n_seeds"] == 1).all()
-        assert summary.loc[~linear, "missing_seeds"].isna().all()
-        assert (summary.loc[~linear, "n_seeds"] == 2).all()
-        plan = planned(built)
-        assert plan["run"] == 4
-        assert plan["summary"] == 1
-    finally:
-        rule.write_text(text)
+@pytest.fixture(scope="module")
+def with_failures(tmp_path_factory):
+    """A small study of which one run fails, and what Snakemake answered."""
+    folder = copy_project(tmp_path_factory.mktemp("failing"))
+    fails = '"test {wildcards.study}-{wildcards.scheme}-{wildcards.seed} != runs-linear-1 && smcda run --data'
+    config = ["datasets=[mnist]", "schemes=[constant,linear]", "kernels=[ld]"]
+    with edited(folder / "workflow" / "rules" / "run.smk", '"smcda run --data', fails):
+        return folder, config, run_snakemake(folder, "summary", "ablations", config=config)
+
+
+def test_a_failed_run_leaves_the_others_alone_and_is_all_that_is_left_to_do(with_failures):
+    folder, config, result = with_failures
+    assert result.returncode != 0
+    finished = folder.glob("results/tiny/runs/mnist/*/ld/*/metrics.json")
+    assert {file.parent.relative_to(file.parents[3]).as_posix() for file in finished} == {
+        "constant/ld/seed-0", "constant/ld/seed-1", "linear/ld/seed-0",
+    }  # fmt: skip
+    plan = project_copy.planned(folder, "summary", "ablations", config=config)
+    assert plan == {"run": 1, "summary": 1}
+
+
+def test_what_is_there_can_be_summarised_after_a_failure(with_failures):
+    folder, _, _ = with_failures
+    script = folder / "workflow" / "scripts" / "summarise.py"
+    command = [sys.executable, script, folder / "results" / "tiny", "--out", folder / "so far"]
+    subprocess.run(command, check=True, capture_output=True)
+    summary = pd.read_csv(folder / "so far" / "summary.csv").set_index("scheme")
+    assert summary["n_seeds"].to_dict() == {"constant": 2, "linear": 1}
+    assert summary.loc["linear", "missing_seeds"] == 1
+    assert not (folder / "results" / "tiny" / "summary.csv").exists()
+
+
+def test_ablations_are_rows_with_their_own_settings(with_failures):
+    folder, _, _ = with_failures
+    runs = pd.read_csv(folder / "results" / "tiny" / "ablations.csv")
+    assert runs[["ablation", "scheme", "seed", "particles"]].to_numpy().tolist() == [
+        ["particles_2", "constant", 0, 2],
+        ["particles_2", "constant", 1, 2],
+    ]

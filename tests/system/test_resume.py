@@ -12,16 +12,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from smcda.request import RunRequest
+from smcda.settings import Settings
 
 from smcda import _locks as locks
 from smcda._io import whole_file
 from smcda._locks import locked
 from smcda.errors import SmcdaError, Stopped
-from smcda.request import RunRequest
 from smcda.run.progress import Silent
 from smcda.run.runner import execute
 from smcda.run.signals import StopSignals
-from smcda.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 CLOCKS = {"runtime_s", "compile_s", "evaluation_s", "checkpoint_s", "peak_memory_mb", "resumed"}

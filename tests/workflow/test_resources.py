@@ -56,25 +56,27 @@ def test_an_ablation_asks_for_what_its_own_settings_cost():
 
 def test_a_constant_run_does_not_ask_for_the_hours_of_a_full_batch():
     paper = study("paper")
-    short, long = (
-        resources.runtime_minutes(paper, "mnist", scheme, "hmc") for scheme in ("constant", "full_batch")
-    )
-    assert short < 15
-    assert long > 4 * 60
+    short, long = (resources.request(paper, "mnist", scheme, "hmc") for scheme in ("constant", "full_batch"))
+    assert short["runtime"] < 15
+    assert long["runtime"] > 4 * 60
 
 
 def test_requests_follow_the_sizes_and_the_device_that_was_timed():
     def seconds(**changes):
         return resources.seconds(study("paper", **changes), "mnist", "linear", "ld")
 
+    def asked(**changes):
+        return resources.request(study("paper", **changes), "mnist", "linear", "ld")
+
     assert seconds(particles=200) == pytest.approx(2 * seconds())
     assert seconds(seconds_per_evaluation=5e-6) == pytest.approx(2 * seconds())
     assert seconds(device="cpu") > 10 * seconds()
-    assert resources.memory_mb(study("paper", particles=1000)) > resources.memory_mb(study("paper"))
+    assert asked(particles=1000)["mem_mb"] > asked()["mem_mb"]
+    assert [asked(device=device)["gpu"] for device in ("gpu", "auto", "cpu")] == [1, 1, 0]
 
 
-def test_a_retry_asks_for_twice_as_much_and_no_more():
-    paper = study("paper")
-    minutes = [resources.runtime_minutes(paper, "mnist", "linear", "ld", attempt) for attempt in (1, 2, 3, 4)]
-    assert minutes == [minutes[0]] + [2 * minutes[0]] * 3
-    assert resources.memory_mb(paper, 4) == 2 * resources.memory_mb(paper)
+def test_a_retry_asks_for_twice_as_much_time_and_memory_and_no_more():
+    asked = [resources.request(study("paper"), "mnist", "linear", "ld", attempt) for attempt in (1, 2, 3, 4)]
+    for name in ("runtime", "mem_mb"):
+        assert [each[name] for each in asked] == [asked[0][name]] + [2 * asked[0][name]] * 3
+    assert {each["gpu"] for each in asked} == {1}

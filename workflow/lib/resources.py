@@ -43,13 +43,13 @@ def seconds(study: Study, dataset: str, scheme: str, kernel: str) -> float:
     return each * (sampling_cost(study, dataset, scheme, kernel) + predictions)
 
 
-def runtime_minutes(study: Study, dataset: str, scheme: str, kernel: str, attempt: int = 1) -> int:
-    """Minutes to ask a scheduler for."""
+def request(study: Study, dataset: str, scheme: str, kernel: str, attempt: int = 1) -> dict[str, int]:
+    """What one run asks a scheduler for: GPUs, minutes, and memory of the host."""
+    device, more = study.settings["device"], 1 if attempt == 1 else RETRY
     needed = START_UP_S + SAFETY * seconds(study, dataset, scheme, kernel)
-    return math.ceil(needed / 60) * (1 if attempt == 1 else RETRY)
-
-
-def memory_mb(study: Study, attempt: int = 1) -> int:
-    """Memory of the host to ask for."""
     particles = COPIES * BYTES_PER_PARTICLE * study.settings["particles"] / 2**20
-    return math.ceil(MEMORY_MB[study.settings["device"]] + particles) * (1 if attempt == 1 else RETRY)
+    return {
+        "gpu": 0 if device == "cpu" else 1,
+        "runtime": more * math.ceil(needed / 60),
+        "mem_mb": more * math.ceil(MEMORY_MB[device] + particles),
+    }

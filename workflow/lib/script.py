@@ -1,6 +1,8 @@
-"""How the workflow's scripts start, and which files they are made of."""
+"""How the workflow's scripts and commands start, and which files scripts are made of."""
 
+import os
 import re
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +29,11 @@ def run_script(main: Callable[[Any], None], namespace: dict[str, Any]) -> None:
         raise
 
 
+def prefer_own_commands() -> None:
+    """Let rules find the commands of the environment that runs Snakemake, also when it was not activated."""
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+
 def sources(script: str) -> list[str]:
     """A script of the workflow and all modules of the workflow that it imports, directly or not."""
     found: list[Path] = []
@@ -36,7 +43,7 @@ def sources(script: str) -> list[str]:
         if file in found:
             continue
         found.append(file)
-        for package, name in re.findall(r"^ *from (lib\.)?(\w+) import", file.read_text(), re.MULTILINE):
+        for package, name in re.findall(r"^from (lib\.)?(\w+) import", file.read_text(), re.MULTILINE):
             module = WORKFLOW / ("lib" if package else "scripts") / f"{name}.py"
             pending += [module] * module.exists()
     return sorted(map(str, found))

@@ -35,13 +35,6 @@ rule ablations:
         "../scripts/summarise.py"
 
 
-def of_curvature(name):
-    """A resource of rule curvature: those of the run that it follows."""
-    return lambda wildcards, attempt: run_resources(
-        STUDY, wildcards.dataset, "constant", wildcards.kernel, attempt
-    )[name]
-
-
 rule curvature:
     input:
         data=rules.data.output.data,
@@ -52,9 +45,9 @@ rule curvature:
         out("logs/curvature/{dataset}/{kernel}/seed-{seed}.log"),
     threads: 1
     resources:
-        gpu=of_curvature("gpu"),
-        runtime=of_curvature("runtime"),
-        mem_mb=of_curvature("mem_mb"),
+        gpu=asks_for("gpu"),
+        runtime=asks_for("runtime"),
+        mem_mb=asks_for("mem_mb"),
     params:
         network=lambda wildcards: NETWORKS[wildcards.dataset],
         options=lambda wildcards: STUDY.run_options(

@@ -6,7 +6,6 @@ rebuilds nothing and changing it does. Its trigger `code` would look at a script
 (profiles/).
 """
 
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -17,18 +16,17 @@ from filelock import FileLock, Timeout
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from lib.config import NETWORKS, ConfigError
-from lib.script import WORKFLOW, sources
+from lib.resources import request
+from lib.script import WORKFLOW, prefer_own_commands, sources
 from lib.study import resolve
 
 PAPER = Path("paper")
-
-# Rules find the commands of the environment that runs Snakemake, also when it was not activated.
-os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 try:
     STUDY = resolve(config)
 except ConfigError as error:
     raise WorkflowError(f"config: {error}") from None
+prefer_own_commands()
 
 
 def out(path):
@@ -39,6 +37,18 @@ def out(path):
 def of_runs(pattern, study=STUDY, scheme=None):
     """One file of every run of a study, or of one scheme's runs."""
     return [pattern.format(study=study.path, **run) for run in study.runs(scheme)]
+
+
+def asks_for(resource):
+    """What a run asks a scheduler for. Without study and scheme in its path it is the study's own, of `constant`."""
+
+    def ask(wildcards, attempt):
+        study = STUDY.at(wildcards.get("study", "runs"))
+        scheme = wildcards.get("scheme", "constant")
+        asked = request(study, wildcards.dataset, scheme, wildcards.kernel, attempt)
+        return asked[resource]
+
+    return ask
 
 
 LOCK = FileLock(".snakemake/smcda.lock")

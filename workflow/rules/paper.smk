@@ -40,7 +40,7 @@ rule paper:
         main=PAPER / "main.tex",
         bibliography=PAPER / "refs.bib",
         numbers=rules.numbers.output.tex,
-        figures=[getattr(rules, name).output.pdf for name in FIGURES]
+        figures=expand(rules.figure.output.pdf, figure=FIGURES)
         + rules.reference.input.figures,
         tables=expand(rules.table.output.tex, table=TABLES)
         + rules.reference.input.tables,

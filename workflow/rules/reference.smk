@@ -64,23 +64,23 @@ use rule table as reference_table with:
         "Making reference table {wildcards.table}"
 
 
-rule reference_figure:
+use rule figure as reference_figure with:
     input:
         summary=rules.reference_study.output.summary,
         table=rules.reference_study.output.traces,
-        source=lambda wildcards: sources(f"plot_{wildcards.figure}.py"),
+        source=rules.figure.input.source,
     output:
         pdf=out("reference/figures/reference_{figure}.pdf"),
         png=out("reference/figures/reference_{figure}.png"),
     log:
-        out("logs/reference/figures/{figure}.log"),
+        out("logs/reference/{figure}.log"),
     wildcard_constraints:
         figure="cost|learning_curves",
-    localrule: True
+    params:
+        script=rules.figure.params.script,
+        runs=[],
     message:
-        "Drawing reference figure {wildcards.figure}"
-    script:
-        "../scripts/plot_{wildcards.figure}.py"
+        "Drawing {wildcards.figure} of the reference data"
 
 
 rule reference:

@@ -8,31 +8,9 @@ is done. What no result depends on (how often checkpoints are saved, where compi
 from the config and is no param, so that changing it reruns nothing.
 """
 
-from lib import resources as cost
-
 from smcda.run.fingerprint import numeric_sources
 
 NUMERICS = numeric_sources()
-
-
-def run_resources(study, dataset, scheme, kernel, attempt):
-    """What one run asks a scheduler for."""
-    return {
-        "gpu": 0 if study.settings["device"] == "cpu" else 1,
-        "runtime": cost.runtime_minutes(study, dataset, scheme, kernel, attempt),
-        "mem_mb": cost.memory_mb(study, attempt),
-    }
-
-
-def of_run(name):
-    """A resource of rule run."""
-    return lambda wildcards, attempt: run_resources(
-        STUDY.at(wildcards.study),
-        wildcards.dataset,
-        wildcards.scheme,
-        wildcards.kernel,
-        attempt,
-    )[name]
 
 
 rule run:
@@ -47,9 +25,9 @@ rule run:
         out("benchmarks/{study}/{dataset}/{scheme}/{kernel}/seed-{seed}.tsv")
     threads: 1
     resources:
-        gpu=of_run("gpu"),
-        runtime=of_run("runtime"),
-        mem_mb=of_run("mem_mb"),
+        gpu=asks_for("gpu"),
+        runtime=asks_for("runtime"),
+        mem_mb=asks_for("mem_mb"),
     params:
         network=lambda wildcards: NETWORKS[wildcards.dataset],
         options=lambda wildcards: STUDY.at(wildcards.study).run_options(

@@ -12,11 +12,12 @@ The command takes the options of `smcda run`, and a CSV file as --out:
 """
 
 import argparse
-import csv
 import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from smcda._options import options
 from smcda.cli import add_option
@@ -127,10 +128,7 @@ def main() -> None:
             rows = follow(config)
     except SmcdaError as error:
         sys.exit(f"measure_curvature: {error}")
-    with config.out.open("w", newline="") as stream:
-        table = csv.DictWriter(stream, list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
+    pd.DataFrame(rows).to_csv(config.out, index=False)
 
 
 if __name__ == "__main__":

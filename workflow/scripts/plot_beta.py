@@ -4,8 +4,6 @@ One column per dataset, with the run of the first seed. Each kernel has a panel 
 which goes up and down too often for two to share one, and a line in the panel of minibatches below.
 """
 
-from typing import Any
-
 import pandas as pd
 from lib.labels import DATASETS, KERNELS, label, ordered
 from lib.script import run_script
@@ -41,9 +39,4 @@ def draw(traces: pd.DataFrame) -> Figure:
     return figure
 
 
-def main(job: Any) -> None:
-    """Draw the figure of a rule."""
-    save(draw(read_traces(job.params.runs, job.input.traces)), job.output.pdf, job.output.png)
-
-
-run_script(main, globals())
+run_script(lambda job: save(draw(read_traces(job.params.runs, job.input.traces)), *job.output), globals())

@@ -89,9 +89,4 @@ def draw(summary: pd.DataFrame) -> Figure:
     return figure
 
 
-def main(job: Any) -> None:
-    """Draw the figure of a rule."""
-    save(draw(pd.read_csv(job.input.summary)), job.output.pdf, job.output.png)
-
-
-run_script(main, globals())
+run_script(lambda job: save(draw(pd.read_csv(job.input.summary)), *job.output), globals())

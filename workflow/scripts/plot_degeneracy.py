@@ -4,8 +4,6 @@ One row per dataset; for both quantities one panel per kernel and one line per s
 The ancestors are those of the first particles, drawn from the prior, that still have descendants.
 """
 
-from typing import Any
-
 import pandas as pd
 from lib.labels import DATASETS, KERNELS, label, ordered, scheme_labels
 from lib.script import run_script
@@ -60,9 +58,4 @@ def draw(traces: pd.DataFrame) -> Figure:
     return figure
 
 
-def main(job: Any) -> None:
-    """Draw the figure of a rule."""
-    save(draw(read_traces(job.params.runs, job.input.traces)), job.output.pdf, job.output.png)
-
-
-run_script(main, globals())
+run_script(lambda job: save(draw(read_traces(job.params.runs, job.input.traces)), *job.output), globals())

@@ -61,7 +61,7 @@ def main(job: Any) -> None:
     # Traces are either one file per run, or one table of many runs.
     many = job.input.get("table")
     traces = pd.read_csv(many) if many else read_traces(job.params.runs, job.input.traces)
-    save(draw(traces), job.output.pdf, job.output.png)
+    save(draw(traces), *job.output)
 
 
 run_script(main, globals())

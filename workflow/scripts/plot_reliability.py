@@ -86,9 +86,4 @@ def draw(bins: pd.DataFrame) -> Figure:
     return figure
 
 
-def main(job: Any) -> None:
-    """Draw the figure of a rule."""
-    save(draw(read_bins(job.params.runs, job.input.metrics)), job.output.pdf, job.output.png)
-
-
-run_script(main, globals())
+run_script(lambda job: save(draw(read_bins(job.params.runs, job.input.metrics)), *job.output), globals())

@@ -5,7 +5,6 @@ annealing does not, so its panel says which run it shows.
 """
 
 import math
-from typing import Any
 
 import pandas as pd
 from lib.labels import label, scheme_labels
@@ -93,9 +92,4 @@ def title(scheme: str, rows: pd.DataFrame) -> str:
     return f"{label(scheme).title}\n{label(dataset).name}, {label(kernel).name}, seed {seed}"
 
 
-def main(job: Any) -> None:
-    """Draw the figure of a rule."""
-    save(draw(read_traces(job.params.runs, job.input.traces)), job.output.pdf, job.output.png)
-
-
-run_script(main, globals())
+run_script(lambda job: save(draw(read_traces(job.params.runs, job.input.traces)), *job.output), globals())

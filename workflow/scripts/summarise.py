@@ -17,19 +17,12 @@ from typing import Any
 
 import pandas as pd
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from lib.labels import METRICS as LABELS
+from lib.script import run_script
+
 GROUP = ["dataset", "scheme", "kernel"]
-METRICS = [
-    "test_log_likelihood",
-    "test_accuracy",
-    "ece",
-    "brier",
-    "predictive_entropy",
-    "disagreement",
-    "runtime_s",
-    "compile_s",
-    "evaluation_s",
-    "gradient_evaluations",
-]
+METRICS = [name for name in LABELS if not name.startswith("speedup")]
 SETTINGS = ["prior_scale", "batch_norm", "step_size", "leapfrog_steps", "batch_size", "initial_batch"]
 SETTINGS += ["resampling", "weight_target", "gradients"]
 VERSIONS = ["smcda_version", "jax_version", "flax_version"]
@@ -123,9 +116,6 @@ def command() -> None:
         summary.to_csv(options.out / "summary.csv", index=False)
 
 
-if "snakemake" in globals():
-    from lib.script import run_script
-
-    run_script(main, globals())
-elif __name__ == "__main__":
+run_script(main, globals())
+if __name__ == "__main__" and "snakemake" not in globals():
     command()
