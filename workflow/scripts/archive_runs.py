@@ -4,8 +4,8 @@
 
 reads every finished run under `runs/` and `ablations/<name>/`, and every file under `curvature/`, and writes
 `runs.csv`, `traces.csv` and `curvature.csv` in paper/reference. It samples nothing. A run made again replaces
-its row; all other rows stay as they are. Machine, Python, commit and versions are those that the run itself
-recorded in its metrics.json.
+its row; all other rows stay as they are. Runs of other settings than the published are refused, but for
+ablations. Machine, Python, commit and versions are those that the run recorded in its metrics.json.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from summarise import finished_runs, read_run
@@ -25,6 +26,8 @@ RUN = ["ablation", "prior_scale", "dataset", "scheme", "kernel", "batch_norm", "
 """What identifies a run, in the order of the rows."""
 
 OPTIONAL = {"log_evidence", "ablation"}
+CHANGED_BY_ABLATIONS = ("iterations", "step_size", "batch_size")
+PUBLISHED = Path(__file__).resolve().parents[1] / "resources" / "published_settings.yaml"
 
 
 def run_row(run: dict[str, Any], file: Path, columns: list[str]) -> pd.DataFrame:
@@ -41,9 +44,14 @@ def trace_rows(file: Path, run: pd.DataFrame, columns: list[str]) -> pd.DataFram
 
 
 def complete(table: pd.DataFrame, file: Path, columns: list[str]) -> pd.DataFrame:
-    """Refuse a result that does not record something, except what may be empty."""
+    """Refuse a result that does not record something, or that is of another scale; an ablation may differ."""
     if missing := [name for name in columns if name not in table and name not in OPTIONAL]:
         raise ValueError(f"{file} does not record its {', '.join(missing)}: make it again")
+    names = ("n_train", "n_test") if "ablation" in table else ("n_train", "n_test", *CHANGED_BY_ABLATIONS)
+    for name in [name for name in names if name in columns]:
+        found, published = table[name].iloc[0], yaml.safe_load(PUBLISHED.read_text())[name]
+        if found != str(published):
+            raise ValueError(f"{file} has {name} {found}, the reference data {published}: leave it out")
     return table.reindex(columns=columns, fill_value="")
 
 
