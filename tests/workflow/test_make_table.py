@@ -175,7 +175,7 @@ def test_every_ablation_stands_in_its_place_beside_the_published_row(make):
 
 
 def test_an_ablation_is_compared_with_the_main_study_over_its_own_seeds(make):
-    """HMC on MNIST: 96.99 % over seeds 0 and 1 is within a point of 97.55 %, 96.30 % over three seeds is not."""
+    """HMC on MNIST: 96.99 % over seeds 0 and 1 is within a point of 97.55 %, 96.30 % over three is not."""
     records, _ = make("ablations")
     assert find(records, ablation="particles_8", kernel="hmc")["seeds"] == "0 1"
     assert find(records, ablation="particles_8", kernel="hmc")["baseline"] == "2"
