@@ -2,7 +2,8 @@
 
 It wants a conda environment or container per rule: the whole workflow runs in the one Python environment that
 `pip install` makes. It wants no `config` in shell commands: what no result depends on (where compiled
-programs are cached, how often checkpoints are saved) is read there, because as a param it would rerun every run.
+programs are cached, how often checkpoints are saved) is read there, because as a param it would rerun every
+run.
 """
 
 import re

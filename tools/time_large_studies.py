@@ -3,8 +3,8 @@
     python tools/time_large_studies.py 1000 10000 100000
 
 For each size, in a folder that is removed afterwards: seconds and memory of a dry run before anything
-is there, and with `--finished` also of one when all runs are (made up: copies of one real run), of the
-summary the first time, and of the summary after one run in a hundred changed.
+is there, and with `--finished` also of one when all runs are (made up: copies of one real run), and of the
+summary.
 """
 
 import argparse
@@ -18,13 +18,14 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "workflow"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "workflow" / "scripts"))
+from lib.study import Study, resolve
+from summarise import runs_table, summarise
+
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "workflow"), str(ROOT / "workflow" / "scripts")]
-
-import yaml  # noqa: E402
-from study import Study, resolve  # noqa: E402
-from summary import MEMORY, write_summary  # noqa: E402
-
 CELLS = 24
 """Datasets x schemes x kernels of the study; a larger one has more seeds."""
 
@@ -38,7 +39,7 @@ class Cost(NamedTuple):
 
 
 def main() -> None:
-    """Print one line a size and measurement."""
+    """Print one line per size and measurement."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -63,7 +64,7 @@ def _lay_out(folder: Path, n_seeds: int) -> Study:
     config = yaml.safe_load((ROOT / "config.yaml").read_text()) | {"scale": "tiny"}
     config["scales"]["tiny"]["seeds"] = list(range(n_seeds))
     (folder / "config.yaml").write_text(yaml.safe_dump(config, default_flow_style=None))
-    return resolve(config, folder / "workflow" / "schemas" / "config.schema.yaml")
+    return resolve(config)
 
 
 def _dry_run(folder: Path) -> Cost:
@@ -72,10 +73,10 @@ def _dry_run(folder: Path) -> Cost:
     started = time.perf_counter()
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr is not None
-    said = process.stderr.read().decode()
+    errors = process.stderr.read().decode()
     _, status, usage = os.wait4(process.pid, 0)
     if status:
-        raise SystemExit(said)
+        raise SystemExit(errors)
     seconds, cpu_seconds = time.perf_counter() - started, usage.ru_utime + usage.ru_stime
     return Cost(seconds, cpu_seconds, usage.ru_maxrss / 2**10)
 
@@ -83,13 +84,7 @@ def _dry_run(folder: Path) -> Cost:
 def _time_finished(folder: Path, study: Study, n_runs: int) -> None:
     root = folder / study.folder
     files = _make_up(study, root)
-    tables = (root / "runs.csv", root / "summary.csv")
-    _say(n_runs, "summary, every file new", _summarise(study, files, tables))
-    for file in files[::100]:
-        file.write_text(file.read_text() + "\n")
-    _say(n_runs, "summary, one in a hundred changed", _summarise(study, files, tables))
-    for table in (*tables, root / MEMORY):
-        table.unlink()
+    _say(n_runs, "summary", _summarise(study, files))
     _say(n_runs, "dry run, all runs there", _dry_run(folder))
 
 
@@ -118,9 +113,9 @@ def _one_run(root: Path) -> Path:
     return out
 
 
-def _summarise(study: Study, files: list[Path], tables: tuple[Path, Path]) -> Cost:
+def _summarise(study: Study, files: list[Path]) -> Cost:
     started, cpu_started = time.perf_counter(), time.process_time()
-    write_summary(study.runs(), files, *tables)
+    summarise(runs_table(study.runs(), files), study.runs())
     return Cost(time.perf_counter() - started, time.process_time() - cpu_started)
 
 
