@@ -25,7 +25,14 @@ def make_run(study, scheme="constant", kernel="ld", seed=0, ablation="", **value
     metrics = dict.fromkeys(columns.difference(inner), 1.0)
     metrics |= {"log_evidence": None, "device": "cpu", "gradients": "native"}
     metrics |= {"dataset": "mnist", "scheme": scheme, "kernel": kernel, "seed": seed, "network": "lenet5"}
-    metrics |= {"particles": 4, "iterations": 200, "n_train": 60_000, "prior_scale": 0.1, "batch_norm": False}
+    metrics |= {
+        "particles": 4,
+        "iterations": 200,
+        "n_train": 60_000,
+        "n_test": 10_000,
+        "prior_scale": 0.1,
+        "batch_norm": False,
+    }
     metrics |= (
         PROVENANCE | {"versions": {"smcda": "1", "jax": "2", "flax": "3"}, "settings": SETTINGS} | values
     )

@@ -90,6 +90,22 @@ def test_adding_to_the_committed_tables_changes_no_other_line(tmp_path):
         assert [line for line in after if line not in added] == before
 
 
+@pytest.mark.parametrize(("setting", "ablation"), [("n_train", ""), ("n_train", "one"), ("iterations", "")])
+def test_runs_of_another_scale_are_refused(tmp_path, into, setting, ablation):
+    """They would replace runs at full data that have the same name."""
+    make_run(tmp_path, ablation=ablation, **{setting: 77})
+    done = archive(tmp_path, into)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and f"{setting} 77" in done.stderr
+    assert read(into).empty
+
+
+def test_an_ablation_may_change_other_settings(tmp_path, into):
+    make_run(tmp_path, ablation="ld_equal_gradients", iterations=400)
+    assert archive(tmp_path, into).returncode == 0
+    assert read(into)["iterations"].tolist() == ["400"]
+
+
 def test_curvature_without_its_run_is_refused(tmp_path, into):
     make_curvature(tmp_path, 1.0, without=["prior_scale", "machine"])
     done = archive(tmp_path, into)

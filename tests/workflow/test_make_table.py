@@ -15,6 +15,7 @@ from lib.tables import rounded
 ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "workflow" / "resources" / "published_table.csv"
 REFERENCE = ROOT / "paper" / "reference"
+DATASETS = ("mnist", "fashion_mnist")
 SCHEMES = ["constant", "full_batch", "constant_to_refine", "linear", "automated", "smooth_data_annealing"]
 NAMES = {label.latex_title: name for name, label in LABELS.items()} | {
     label.latex: name for name, label in LABELS.items()
@@ -101,7 +102,7 @@ def test_ties_at_the_printed_digits_share_the_mark_across_schemes(make):
 def test_the_best_are_marked_as_the_original_marks_them(make):
     with PUBLISHED.open() as stream:
         rows = list(csv.DictReader(stream))
-    records, _ = make("study", rows, SCHEMES, ("mnist", "fashion_mnist"))
+    records, _ = make("study", rows, SCHEMES, DATASETS)
     marked = {(r["metric"], r["dataset"], r["scheme"], r["kernel"]) for r in records if r["best"]}
     assert marked == {
         ("test_log_likelihood", "mnist", "full_batch", "hmc"),
@@ -127,7 +128,7 @@ def test_ours_and_published_stand_side_by_side_with_difference_and_tolerance(mak
     _, rows = make("versus_published")
     # Published, MNIST: constant LD 92.46 +- 0.01 and -0.2726 +- 0.003, full batch HMC 98.00 +- 0.15.
     assert rows[0][:8] == ["Constant", "MNIST", "LD", "2", "90.00", "92.46", r"-2.46^*", "1.00"]
-    assert rows[0][8:] == ["-0.300", "-0.2726", r"-0.027^*", "0.020"]
+    assert rows[0][8:] == ["-0.300", "-0.273", r"-0.027^*", "0.020"]
     assert rows[3][2:8] == ["HMC", "2", "95.00", "98.00", r"-3.00^*", "1.00"]
     inside = [ROWS[0] | {"test_accuracy_mean": 92.0}]
     _, rows = make("versus_published", inside, ("constant",))
@@ -150,18 +151,18 @@ def test_speedups_show_published_seconds_only_where_they_are_given(make):
     ]
     records, rows = make("speedups", published=[])
     assert rows == [["Constant", "MNIST", "LD", "6.67", "10.00"], ["", "", "HMC", "4.50", "5.00"]]
-    assert {record["published"] for record in records} == {""}
+    assert "published" not in records[0]
 
 
 def test_every_ablation_stands_in_its_place_beside_the_published_row(make):
-    records, rows = make("ablations", datasets=("mnist", "fashion_mnist"))
+    records, rows = make("ablations", datasets=DATASETS)
     runs = pd.read_csv(REFERENCE / "runs.csv", dtype={"prior_scale": str})
-    assert rows[0][:3] == ["published", "92.46", "-0.2726"]
+    assert rows[0][:3] == ["published", r"92.46 \pm 0.01", "-0.273"]
     chosen = {"8 particles": ("particles_8", "0.1"), "prior scale 0.2": ("prior_scale_0.2", "0.2")}
     for what, (ablation, prior) in chosen.items():
         cells = next(cells for cells in rows if cells[0] == what)
         own = runs[(runs["ablation"] == ablation) & (runs["prior_scale"] == prior)]
-        columns = [(d, k) for d in ("mnist", "fashion_mnist") for k in ("ld", "hmc")]
+        columns = [(d, k) for d in DATASETS for k in ("ld", "hmc")]
         for place, (dataset, kernel) in enumerate(columns):
             accuracy = own[(own["dataset"] == dataset) & (own["kernel"] == kernel)]["test_accuracy"]
             assert cells[1 + 2 * place].split(r" \pm ")[0] == f"{accuracy.mean():.2f}"
@@ -171,6 +172,14 @@ def test_every_ablation_stands_in_its_place_beside_the_published_row(make):
         ("mnist", "0", "2"),
         ("fashion_mnist", "0", "1"),
     ]
+
+
+def test_an_ablation_is_compared_with_the_main_study_over_its_own_seeds(make):
+    """HMC on MNIST: 96.99 % over seeds 0 and 1 is within a point of 97.55 %, 96.30 % over three is not."""
+    records, _ = make("ablations")
+    assert find(records, ablation="particles_8", kernel="hmc")["seeds"] == "0 1"
+    assert find(records, ablation="particles_8", kernel="hmc")["baseline"] == "2"
+    assert find(records, ablation="", kernel="hmc")["baseline"] == "0"
 
 
 def test_an_ablation_that_is_not_described_stops_the_build(make, tmp_path, monkeypatch):
@@ -184,19 +193,33 @@ def test_an_ablation_that_is_not_described_stops_the_build(make, tmp_path, monke
         make("ablations")
 
 
-def test_stability_sets_the_curvature_against_what_leapfrog_can_bear(make):
+@pytest.mark.parametrize(("dataset", "kernel"), [(d, k) for d in DATASETS for k in ("ld", "hmc")])
+def test_stability_sets_spread_and_curvature_in_their_places(make, dataset, kernel):
     """4 / (0.002^2 60,000) is 16.7."""
-    _, rows = make("stability", datasets=("mnist", "fashion_mnist"))
-    curvature = pd.read_csv(REFERENCE / "curvature.csv")
-    for cells, (dataset, kernel) in zip(
-        rows, [(d, k) for d in ("mnist", "fashion_mnist") for k in ("ld", "hmc")], strict=True
-    ):
-        assert [NAMES[cell] for cell in cells[:2]] == [dataset, kernel]
-        own = curvature[(curvature["dataset"] == dataset) & (curvature["kernel"] == kernel)]
-        for place, prior in ((5, "0.1"), (7, "fan_in")):
-            found = own[own["prior_scale"] == prior]["eigenvalue"]
-            assert cells[place] == f"{found.min():.1f} to {found.max():.1f}"
-            assert cells[place + 1] == f"{sum(found > 16.67)} of {len(found)}"
+    _, rows = make("stability", datasets=DATASETS)
+    cells = next(cells for cells in rows if [NAMES[cell] for cell in cells[:2]] == [dataset, kernel])
+
+    def own(table, prior="0.1"):
+        rows = pd.read_csv(table, dtype={"prior_scale": str}).query(
+            "prior_scale == @prior and scheme == 'constant'"
+        )
+        rows = rows if "ablation" not in rows else rows[rows["ablation"].isna()]
+        return rows[(rows["dataset"] == dataset) & (rows["kernel"] == kernel)]
+
+    theirs = pd.read_csv(PUBLISHED).query(
+        "dataset == @dataset and scheme == 'constant' and kernel == @kernel"
+    )
+    std = own(REFERENCE / "runs.csv")["test_accuracy"].std()
+    assert cells[2:4] == [f"{theirs['test_accuracy_std'].item():.2f}", f"{std:.2f}"]
+    traces = own(REFERENCE / "traces.csv")
+    last = traces[traces["iteration"] > 150].groupby("seed")["test_accuracy"]
+    assert set(last.count()) == {5}
+    ranges = last.max() - last.min()
+    assert cells[4] == f"{ranges.min():.1f} to {ranges.max():.1f}"
+    for place, prior in ((5, "0.1"), (7, "fan_in")):
+        found = own(REFERENCE / "curvature.csv", prior)["eigenvalue"]
+        assert cells[place] == f"{found.min():.1f} to {found.max():.1f}"
+        assert cells[place + 1] == f"{sum(found > 16.67)} of {len(found)}"
 
 
 @pytest.mark.parametrize("table", make_table.TABLES)

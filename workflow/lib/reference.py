@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from lib.labels import SCORES
-from lib.tables import CELL, Cells
+from lib.tables import CELL
 
 PRIOR_SCALE, PARTICLES = "0.1", 4
 PRIORS = (PRIOR_SCALE, "fan_in")
@@ -29,8 +29,7 @@ def select_study(table: pd.DataFrame, prior_scale: str = PRIOR_SCALE) -> pd.Data
     return table[chosen & normalised & (table["particles"] == PARTICLES)]
 
 
-def mean_scores(runs: pd.DataFrame) -> Cells:
-    """Mean and standard deviation of the scores per cell, as text."""
-    statistics = runs.groupby(list(CELL), sort=False)[list(SCORES)].agg(["mean", "std"])
-    statistics.columns = ["_".join(column) for column in statistics.columns]
-    return statistics.astype(str).to_dict("index")  # type: ignore[return-value]
+def mean_scores(runs: pd.DataFrame) -> pd.DataFrame:
+    """Mean and standard deviation of the scores, one row per cell."""
+    statistics = runs.groupby(CELL, sort=False)[list(SCORES)].agg(["mean", "std"])
+    return statistics.set_axis([f"{score}_{part}" for score, part in statistics.columns], axis="columns")

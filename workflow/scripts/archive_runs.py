@@ -4,8 +4,8 @@
 
 reads every finished run under `runs/` and `ablations/<name>/`, and every file under `curvature/`, and writes
 `runs.csv`, `traces.csv` and `curvature.csv` in paper/reference. It samples nothing. A run made again replaces
-its row; all other rows stay as they are. Machine, Python, commit and versions are those that the run itself
-recorded in its metrics.json.
+its row; all other rows stay as they are. Runs of other settings than the published are refused, but for
+ablations. Machine, Python, commit and versions are those that the run recorded in its metrics.json.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from summarise import finished_runs, read_run
@@ -21,49 +22,42 @@ from summarise import finished_runs, read_run
 from smcda._io import write_text
 
 REFERENCE = Path(__file__).resolve().parents[2] / "paper" / "reference"
-RUN = ["dataset", "scheme", "kernel", "seed", "ablation", "prior_scale", "batch_norm", "particles"]
-"""What identifies a run."""
+RUN = ["ablation", "prior_scale", "dataset", "scheme", "kernel", "batch_norm", "particles", "seed"]
+"""What identifies a run, in the order of the rows."""
 
-ORDER = ["ablation", "prior_scale", "dataset", "scheme", "kernel", "batch_norm", "particles", "seed"]
-OPTIONAL = ("log_evidence", "ablation")
-
-
-class NotArchivable(ValueError):
-    """A result lacks something that its row needs."""
+OPTIONAL = {"log_evidence", "ablation"}
+CHANGED_BY_ABLATIONS = ("iterations", "step_size", "batch_size")
+PUBLISHED = Path(__file__).resolve().parents[1] / "resources" / "published_settings.yaml"
 
 
-def run_row(run: dict[str, Any], file: Path, columns: list[str]) -> dict[str, str]:
+def run_row(run: dict[str, Any], file: Path, columns: list[str]) -> pd.DataFrame:
     """One row of runs.csv from a run's metrics.json."""
     row = {name: as_text(value) for name, value in read_run(run, file).items()}
     row["prior_scale"] = row["prior_scale"] or "fan_in"
-    check_complete(file, [name for name in columns if not row.get(name)])
-    return {name: row[name] for name in columns}
+    return complete(pd.DataFrame([{name: value for name, value in row.items() if value}]), file, columns)
 
 
-def check_complete(file: Path, missing: list[str]) -> None:
-    """Refuse a result that does not record something."""
-    missing = [name for name in missing if name not in OPTIONAL]
-    if missing:
-        raise NotArchivable(f"{file} does not record its {', '.join(missing)}: make it again")
-
-
-def trace_rows(metrics_file: Path, run: dict[str, str], columns: list[str]) -> pd.DataFrame:
+def trace_rows(file: Path, run: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     """The iterations of a run at which it was evaluated."""
-    trace = pd.read_csv(metrics_file.with_name("trace.csv")).dropna(subset=["test_accuracy"])
-    trace = trace.map(as_text).assign(**{name: run[name] for name in RUN})
-    return trace[columns]
+    trace = pd.read_csv(file.with_name("trace.csv")).dropna(subset=["test_accuracy"]).map(as_text)
+    return trace.assign(**run[RUN].iloc[0])[columns]
 
 
-def curvature_rows(file: Path, columns: list[str]) -> pd.DataFrame:
-    """What was found along one run; such a file has the columns of curvature.csv."""
-    table = read(file)
-    check_complete(file, [name for name in columns if name not in table])
-    return table.assign(ablation="")[columns]
+def complete(table: pd.DataFrame, file: Path, columns: list[str]) -> pd.DataFrame:
+    """Refuse a result that does not record something, or that is of another scale; an ablation may differ."""
+    if missing := [name for name in columns if name not in table and name not in OPTIONAL]:
+        raise ValueError(f"{file} does not record its {', '.join(missing)}: make it again")
+    names = ("n_train", "n_test") if "ablation" in table else ("n_train", "n_test", *CHANGED_BY_ABLATIONS)
+    for name in [name for name in names if name in columns]:
+        found, published = table[name].iloc[0], yaml.safe_load(PUBLISHED.read_text())[name]
+        if found != str(published):
+            raise ValueError(f"{file} has {name} {found}, the reference data {published}: leave it out")
+    return table.reindex(columns=columns, fill_value="")
 
 
 def as_text(value: Any) -> str:
     """Numbers in eight digits; nothing for what is not there."""
-    if value is None or (isinstance(value, float) and pd.isna(value)):
+    if value is None or value != value:
         return ""
     return f"{value:.8g}" if isinstance(value, float) else str(value)
 
@@ -73,13 +67,13 @@ def read(file: Path) -> pd.DataFrame:
     return pd.read_csv(file, dtype=str, keep_default_na=False)
 
 
-def merged(archived: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+def merged(archived: pd.DataFrame, new: list[pd.DataFrame]) -> pd.DataFrame:
     """All archived rows but those of runs that are made again, and the new ones."""
-    made_again = pd.MultiIndex.from_frame(archived[RUN]).isin(pd.MultiIndex.from_frame(new[RUN]))
-    table = pd.concat([archived[~made_again], new])
-    columns = [*ORDER, "iteration"] if "iteration" in table else ORDER
-    whole = ("seed", "particles", "iteration")
-    return table.sort_values(columns, key=lambda c: c.astype(int) if c.name in whole else c, kind="stable")
+    added = pd.concat([archived[:0], *new])
+    made_again = pd.MultiIndex.from_frame(archived[RUN]).isin(pd.MultiIndex.from_frame(added[RUN]))
+    table, whole = pd.concat([archived[~made_again], added]), ("seed", "particles", "iteration")
+    order = [name for name in (*RUN, "iteration") if name in table]
+    return table.sort_values(order, key=lambda c: c.astype(int) if c.name in whole else c, kind="stable")
 
 
 def archive(study: Path, into: Path) -> dict[str, pd.DataFrame]:
@@ -87,18 +81,16 @@ def archive(study: Path, into: Path) -> dict[str, pd.DataFrame]:
     tables = {name: read(into / f"{name}.csv") for name in ("runs", "traces", "curvature")}
     columns = {name: list(table.columns) for name, table in tables.items()}
     runs, files = finished_runs(study)
-    followed = sorted(study.glob("curvature/*/*/seed-*.csv"))
-    if not files and not followed:
-        raise NotArchivable(f"{study} has no finished run: give the folder of a study, such as results/cpu")
-    if files:
-        rows = [run_row(run, file, columns["runs"]) for run, file in zip(runs, files, strict=True)]
-        traces = [trace_rows(file, row, columns["traces"]) for file, row in zip(files, rows, strict=True)]
-        tables["runs"] = merged(tables["runs"], pd.DataFrame(rows))
-        tables["traces"] = merged(tables["traces"], pd.concat(traces))
-    if followed:
-        looks = [curvature_rows(file, columns["curvature"]) for file in followed]
-        tables["curvature"] = merged(tables["curvature"], pd.concat(looks))
-    return tables
+    curves = sorted(study.glob("curvature/*/*/seed-*.csv"))
+    if not files and not curves:
+        raise ValueError(f"{study} has no finished run: give the folder of a study, such as results/cpu")
+    rows = [run_row(run, file, columns["runs"]) for run, file in zip(runs, files, strict=True)]
+    new = {
+        "runs": rows,
+        "traces": [trace_rows(*pair, columns["traces"]) for pair in zip(files, rows, strict=True)],
+        "curvature": [complete(read(file), file, columns["curvature"]) for file in curves],
+    }
+    return {name: merged(table, new[name]) for name, table in tables.items()}
 
 
 def main() -> None:
