@@ -221,7 +221,7 @@ def with_failures(tmp_path_factory):
     fails = '"test {wildcards.study}-{wildcards.scheme}-{wildcards.seed} != runs-linear-1 && smcda run --data'
     config = ["datasets=[mnist]", "schemes=[constant,linear]", "kernels=[ld]"]
     with edited(folder / "workflow" / "rules" / "run.smk", '"smcda run --data', fails):
-        return folder, config, run_snakemake(folder, "summary", "ablations", config=config)
+        return folder, config, run_snakemake(folder, "summary", "ablations", "curvatures", config=config)
 
 
 def test_a_failed_run_leaves_the_others_alone_and_is_all_that_is_left_to_do(with_failures):
@@ -253,3 +253,11 @@ def test_ablations_are_rows_with_their_own_settings(with_failures):
         ["particles_2", "constant", 0, 2],
         ["particles_2", "constant", 1, 2],
     ]
+
+
+def test_curvature_is_measured_along_the_study_s_own_run(with_failures):
+    folder, _, _ = with_failures
+    table = pd.read_csv(folder / "results" / "tiny" / "curvature" / "mnist" / "ld" / "seed-0.csv")
+    assert table["iteration"].tolist() == list(range(11))
+    assert (table[["particles", "step_size", "n_train"]] == [3, 0.03, 100]).all(axis=None)
+    assert (table["eigenvalue"] > 0).all()

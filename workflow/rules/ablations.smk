@@ -49,7 +49,6 @@ rule curvature:
         runtime=asks_for("runtime"),
         mem_mb=asks_for("mem_mb"),
     params:
-        network=lambda wildcards: NETWORKS[wildcards.dataset],
         options=lambda wildcards: STUDY.run_options(
             wildcards.dataset, "constant", wildcards.kernel
         ),
@@ -57,10 +56,8 @@ rule curvature:
         numerics=NUMERICS,
     message:
         "Following the curvature: {wildcards.dataset}, {wildcards.kernel}, seed {wildcards.seed}"
-    shell:
-        "python workflow/scripts/measure_curvature.py --data {input.data:q} --network {params.network}"
-        " --scheme constant --kernel {wildcards.kernel} --seed {wildcards.seed} {params.options}"
-        " {params.device} --compilation-cache {config[compilation_cache]:q} --out {output.csv:q} 2> {log:q}"
+    script:
+        "../scripts/measure_curvature.py"
 
 
 rule curvatures:

@@ -4,25 +4,19 @@ On a quadratic, leapfrog with step h stays bounded only while ``h^2 N lambda < 4
 eigenvalue of the Hessian of the mean loss; beyond it every step multiplies the error. That holds for any
 number of steps, so that LD and HMC have the limit in common, and LD with 3h has a ninth of it. The eigenvalue
 is found by power iteration on Hessian-vector products, at the particle with the largest weight.
-
-The command takes the options of `smcda run`, and a CSV file as --out:
-
-    python workflow/scripts/measure_curvature.py --data mnist.npz --network lenet5 --scheme constant \
-        --kernel hmc --seed 0 --out curvature.csv
 """
 
-import argparse
 import os
-import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from lib.script import run_script
+from lib.study import resolve
 
-from smcda._options import options
-from smcda.cli import add_option
-from smcda.config import ProcessConfig, RunConfig, SamplerConfig
-from smcda.errors import SmcdaError
+from smcda.config import RunConfig
+from smcda.parallel.gpu_lock import reserve_gpus
 
 if TYPE_CHECKING:
     from jaxtyping import Array
@@ -96,40 +90,20 @@ def follow(config: RunConfig) -> list[dict[str, Any]]:
     return rows
 
 
-def parse(arguments: list[str] | None = None) -> tuple[RunConfig, ProcessConfig]:
-    """Read the options of `smcda run`."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    configs = (RunConfig, SamplerConfig, ProcessConfig)
-    for option in (option for config in configs for option in options(config)):
-        add_option(parser, option)
-    given = vars(parser.parse_args(arguments))
-    run, sampler, process = (
-        {option.name: given[option.name] for option in options(config)} for config in configs
-    )
-    return RunConfig(sampler=SamplerConfig(**sampler), **run), ProcessConfig(**process)
+def main(job: Any) -> None:
+    """Measure along the run of `constant` that the study itself has, on the same device."""
+    study, run = resolve(job.config), job.wildcards
+    paths = {"data": Path(job.input.data), "out": Path(job.output.csv)}
+    config = study.run_config(run.dataset, "constant", run.kernel, seed=int(run.seed), **paths)
+    device = study.settings["device"]
+    with reserve_gpus(device, 1):
+        import jax
+
+        if device == "cpu":
+            os.environ["NPROC"] = str(job.threads)  # read by XLA when its CPU device is first used
+            jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_compilation_cache_dir", job.config["compilation_cache"])
+        pd.DataFrame(follow(config)).to_csv(config.out, index=False)
 
 
-def main() -> None:
-    """Measure and write the table; what goes wrong is one line."""
-    from smcda.parallel.gpu_lock import gpus_for
-
-    try:
-        config, process = parse()
-        if process.threads is not None:
-            os.environ["NPROC"] = str(process.threads)  # XLA reads it when it starts
-        with gpus_for(process.device, config.sampler.devices or 1):
-            import jax
-
-            if process.device == "cpu":
-                jax.config.update("jax_platforms", "cpu")
-            jax.config.update("jax_compilation_cache_dir", str(process.compilation_cache))
-            rows = follow(config)
-    except SmcdaError as error:
-        sys.exit(f"measure_curvature: {error}")
-    pd.DataFrame(rows).to_csv(config.out, index=False)
-
-
-if __name__ == "__main__":
-    main()
+run_script(main, globals())
