@@ -1,60 +1,69 @@
-"""Files that appear whole or not at all.
+"""Files that appear whole or not at all, and locks that die with their holder.
 
-A result is written beside its final place, flushed to disk and then renamed, which POSIX
-makes atomic: a reader sees the old file, the new file or none, never half of one. What a killed
-process left beside it is known by nobody holding its lock, and removed by the next who writes there.
+A result is written beside its final place, synced to disk and then renamed, which POSIX makes atomic: a
+reader sees the old file, the new file or none, never half of one. A temporary file's name tells who writes
+it, so that the next writer can remove what a killed process left.
+
+A lock is ``flock`` on an empty file (by filelock). The kernel releases it when the process ends, however it
+ends. The file itself stays, because removing it would let two processes lock two files of one name.
 """
 
+import errno
+import logging
 import os
+import socket
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from glob import escape
 from pathlib import Path
+from typing import Any
 
-from smcda._locks import is_at, remove_unheld, try_lock
+from filelock import FileLock, Timeout
+
+POLL_SECONDS = 0.1
+_NO_LOCKS_HERE = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+logger = logging.getLogger("smcda")
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it becomes `path`, otherwise nothing does.
 
     A failure of the system, such as a full disk, is raised as an `OSError` that names `path`.
     """
     path = Path(path)
+    prefix = f".{path.name}.{socket.gethostname()}-"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(path)
-        descriptor, temporary = _claim(path)
+        _remove_stale(path.parent, prefix)
+        prefix = f"{prefix}{os.getpid()}-"
+        descriptor, name = tempfile.mkstemp(prefix=prefix, suffix=path.suffix, dir=path.parent)
+        os.close(descriptor)
+        temporary = Path(name)
         try:
             yield temporary
-            flush(temporary)
+            fsync(temporary)
             temporary.chmod(0o666 & ~_umask())
             temporary.replace(path)
-            flush(path.parent)
+            fsync(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
-            os.close(descriptor)
     except OSError as error:
         # A failed write names no file, a failed open the temporary one.
-        if error.filename is None or Path(error.filename).name.startswith(f".{path.name}."):
+        if error.filename is None or Path(error.filename).name.startswith(prefix):
             error.filename = str(path)
         raise
 
 
 def write_text(path: Path, text: str) -> None:
     """Write `text` to `path`, whole or not at all."""
-    with whole_file(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def user_cache() -> Path:
-    """Where compiled programs are kept for the next run, unless the user says otherwise."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "smcda" / "compiled"
-
-
-def flush(path: Path) -> None:
+def fsync(path: Path) -> None:
     """Ask the operating system to put a file, or a folder's entries, on the disk now."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -63,19 +72,41 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _claim(path: Path) -> tuple[int, Path]:
-    """Make a temporary file and lock it, which tells it from the leftover of a killed process."""
-    while True:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
-        if try_lock(descriptor, if_unsupported=True) and is_at(descriptor, Path(name)):
-            return descriptor, Path(name)
-        os.close(descriptor)  # taken for a leftover, and removed, before it was locked
+@contextmanager
+def exclusive(path: Path, doing: str) -> Iterator[None]:
+    """Hold the lock file `path`; while another process does, say once for what we wait, and wait."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if (lock := try_lock(path)) is None:
+        logger.warning("waiting for another process that is %s", doing)
+        while (lock := try_lock(path)) is None:
+            time.sleep(POLL_SECONDS)
+    with lock:
+        yield
 
 
-def _remove_leftovers(path: Path) -> None:
-    """Remove temporary files of `path` that no living process has locked."""
-    for leftover in path.parent.glob(f".{escape(path.name)}.????????{escape(path.suffix)}"):
-        remove_unheld(leftover)
+def try_lock(path: Path) -> AbstractContextManager[Any] | None:
+    """Lock the file `path` until the returned context is left; None if another process holds it."""
+    try:
+        # A soft lock would outlive a killed holder.
+        return FileLock(path, fallback_to_soft=False).acquire(blocking=False)
+    except Timeout:
+        return None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS_HERE:
+            raise
+        # Some cluster file systems have no locks: better to work unprotected there than not at all.
+        return nullcontext()
+
+
+def _remove_stale(folder: Path, prefix: str) -> None:
+    """Remove temporary files whose writer, a process of this machine, is dead."""
+    for path in folder.glob(f"{escape(prefix)}*"):
+        try:
+            os.kill(int(path.name.removeprefix(prefix).partition("-")[0]), 0)
+        except ProcessLookupError:
+            path.unlink(missing_ok=True)
+        except (PermissionError, ValueError):
+            pass  # alive, but another user's; or a name that was not given here
 
 
 def _umask() -> int:

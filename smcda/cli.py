@@ -4,6 +4,7 @@ The options of `run` are generated from ``config.py``.
 """
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -13,7 +14,9 @@ from typing import Any, NoReturn
 from smcda import __version__
 from smcda._options import Option, options
 from smcda.config import ProcessConfig, RunConfig, SamplerConfig
-from smcda.errors import BadInput, SmcdaError, notice, of_the_system
+from smcda.errors import BadInput, SmcdaError, configure_logging, from_os_error
+
+logger = logging.getLogger("smcda")
 
 EPILOG = """\
 exit codes: 0 done, 1 failed, 2 bad input, 3 diverged (no particle has a finite log-density),
@@ -82,7 +85,7 @@ def add_option(group: argparse._ActionsContainer, option: Option) -> None:
         type=parse,
         required=option.required,
         default=None if option.required else option.default,
-        metavar=option.rule.symbol or METAVARS[option.kind],
+        metavar=option.symbol or METAVARS[option.kind],
         help=described,
     )
 
@@ -120,17 +123,18 @@ def _add_bench(parser: _Parser) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and turn the user's mistakes into one line and an exit code."""
+    configure_logging()
     try:
         given = make_parser().parse_args(arguments)
         return given.call(given)
     except SmcdaError as error:
-        notice(str(error))
+        logger.error("%s", error)
         return error.exit_code
     except OSError as error:
-        notice(str(of_the_system(error)))
+        logger.error("%s", from_os_error(error))
         return SmcdaError.exit_code
     except KeyboardInterrupt:
-        notice("interrupted")
+        logger.error("interrupted")
         return 130
 
 
@@ -150,7 +154,7 @@ def _data(given: argparse.Namespace) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from smcda.parallel.gpu_lock import gpus_for
+    from smcda.parallel.gpu_lock import reserve_gpus
 
     process = ProcessConfig(**_values(given, ProcessConfig))
     config = RunConfig(sampler=SamplerConfig(**_values(given, SamplerConfig)), **_values(given, RunConfig))
@@ -158,7 +162,7 @@ def _run(given: argparse.Namespace) -> int:
         # Read by XLA when its CPU device is first used, which nothing has done yet.
         os.environ["NPROC"] = str(process.threads)
     # Reserved before JAX looks at the devices, and held until the run is over.
-    with gpus_for(process.device, config.sampler.devices or 1):
+    with reserve_gpus(process.device, config.sampler.devices or 1):
         return _sample(config, process)
 
 
@@ -167,7 +171,6 @@ def _sample(config: RunConfig, process: ProcessConfig) -> int:
 
     from smcda.run.progress import choose_view
     from smcda.run.runner import execute
-    from smcda.run.signals import StopSignals
 
     if process.device == "cpu":
         jax.config.update("jax_platforms", "cpu")
@@ -178,8 +181,7 @@ def _sample(config: RunConfig, process: ProcessConfig) -> int:
             "device gpu is not there: install the extra (pip install 'smcda[cuda]') on a machine with an "
             "NVIDIA GPU, or choose --device cpu"
         )
-    with StopSignals(exits=True) as stop:
-        results = execute(config, choose_view(process.quiet), stop)
+    results = execute(config, choose_view(process.quiet))
     if not process.quiet:
         print(
             f"test accuracy {results['test_accuracy']:.2f} %, test log-likelihood "

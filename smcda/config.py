@@ -10,9 +10,10 @@ import dataclasses
 import os
 from dataclasses import MISSING, dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Literal
 
-from smcda._options import Table, check, option
+from smcda._options import check, option
 from smcda.errors import BadInput
 
 FAN_IN: Literal["fan_in"] = "fan_in"
@@ -20,10 +21,10 @@ PriorScale = float | Literal["fan_in"]
 DEFAULT_PRIOR_SCALE = 0.1
 MAX_SEED = 2**32 - 1  # JAX would truncate a larger one
 
-SCHEDULES = Table("smcda.smc.schedules:SCHEDULES")
-KERNELS = Table("smcda.smc.kernels:KERNELS")
-RESAMPLERS = Table("smcda.smc.resampling:RESAMPLERS")
-MODELS = Table("smcda.models.lenet:MODELS")
+SCHEDULES = "smcda.smc.schedules:SCHEDULES"
+KERNELS = "smcda.smc.kernels:KERNELS"
+RESAMPLERS = "smcda.smc.resampling:RESAMPLERS"
+MODELS = "smcda.models.lenet:MODELS"
 CHOSEN = "chosen for the device"
 
 
@@ -68,7 +69,7 @@ class SamplerConfig:
     def __post_init__(self) -> None:
         """Check every rule that does not depend on the data."""
         check(self)
-        kernel = KERNELS.load()[self.kernel]
+        kernel = resolve_name(KERNELS)[self.kernel]
         if kernel.steps_are_fixed and self.n_leapfrog_steps != kernel.default_steps:
             raise BadInput(
                 f"leapfrog_steps is {self.leapfrog_steps}, but kernel {self.kernel} always makes "
@@ -78,7 +79,7 @@ class SamplerConfig:
     @property
     def n_leapfrog_steps(self) -> int:
         """S, the kernel's own number unless one was chosen."""
-        return self.leapfrog_steps or KERNELS.load()[self.kernel].default_steps
+        return self.leapfrog_steps or resolve_name(KERNELS)[self.kernel].default_steps
 
     @property
     def first_batch(self) -> int:
@@ -141,7 +142,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         """Check everything that can be known before the data are read."""
         check(self)
-        if self.batch_norm and not hasattr(MODELS.load()[self.network], "batch_norm"):
+        if self.batch_norm and not hasattr(resolve_name(MODELS)[self.network], "batch_norm"):
             raise BadInput(f"batch_norm is not an option of network {self.network}: leave it out")
         if self.batch_norm and self.sampler.first_batch % self.sampler.batch_size:
             raise BadInput(

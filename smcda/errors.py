@@ -1,15 +1,11 @@
 """What can go wrong for a user, and the exit code a scheduler sees for it.
 
-Only these exceptions are turned into a one-line message by the command; anything else is
-a defect of the package and keeps its traceback.
+Only these exceptions are turned into a one-line message by the command; anything else is a defect of the
+package and keeps its traceback. Messages that are no errors go through ``logging.getLogger("smcda")``.
 """
 
+import logging
 import sys
-
-
-def notice(line: str) -> None:
-    """Tell the user, in one line, of something that is not an error; quiet runs say it too."""
-    print(f"smcda: {' '.join(line.splitlines())}", file=sys.stderr, flush=True)
 
 
 class SmcdaError(Exception):
@@ -35,11 +31,26 @@ class Diverged(SmcdaError):
 
 
 class Stopped(SmcdaError):
-    """A signal asked the run to stop, and starting it again goes on (EX_TEMPFAIL of sysexits.h)."""
+    """A signal stopped the run; a checkpoint is saved, and the same command resumes (EX_TEMPFAIL)."""
 
     exit_code = 75
 
 
-def of_the_system(error: OSError) -> SmcdaError:
+def from_os_error(error: OSError) -> SmcdaError:
     """A failure of the system, such as a full disk, in one line."""
     return SmcdaError(f"{error.filename or 'file'}: {error.strerror or error}")
+
+
+class _OneLineOnStderr(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one line, whatever a name that is quoted in it contains."""
+        print(f"smcda: {' '.join(record.getMessage().splitlines())}", file=sys.stderr, flush=True)
+
+
+def configure_logging() -> None:
+    """Print the package's messages on standard error, one line each; for the command, also when quiet."""
+    logger = logging.getLogger("smcda")
+    logger.handlers = [_OneLineOnStderr()]
+    logger.setLevel(logging.INFO)
+    # Importing Orbax gives the root logger a handler, which would print every line once more.
+    logger.propagate = False

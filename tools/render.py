@@ -8,30 +8,30 @@ import json
 import re
 from pathlib import Path
 
-from smcda.bench import DEMANDS, look_up
+from smcda.bench import THRESHOLDS, look_up
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "performance.md"
 
 
 def measured(figures: dict) -> str:
-    """What was asked for beside what was found."""
-    lines = ["| measure | key | found | asked for |", "| --- | --- | --- | --- |"]
-    for demand in DEMANDS:
-        value = look_up(figures, demand.key)
+    """Thresholds beside what was found."""
+    lines = ["| measure | key | found | threshold |", "| --- | --- | --- | --- |"]
+    for threshold in THRESHOLDS:
+        value = look_up(figures, threshold.key)
         found = "not measured" if value is None else f"{value:.3g}"
-        if value is not None and not demand.met(value):
+        if value is not None and not threshold.met(value):
             found = f"**{found}** (missed)"
-        lines.append(f"| {demand.what} | `{demand.key}` | {found} | {demand.bounds()} |")
+        lines.append(f"| {threshold.what} | `{threshold.key}` | {found} | {threshold.bounds()} |")
     lines += ["", "Beside them, on the same machine:", "", "| what | figure |", "| --- | --- |"]
     for network, by_particles in figures["microseconds_per_particle_image"].items():
         for particles, micro in by_particles.items():
             share = figures["matmul_share"][network][particles]
-            what = f"gradient of a particle-image, {network}, J={particles}"
+            what = f"gradient per particle and image, {network}, J={particles}"
             lines.append(f"| {what} | {micro:.1f} us, {100 * share:.0f} % of the matrix product |")
     lines.append(f"| matrix product | {figures['matmul_gflops']:.0f} GFLOP/s |")
     for n, micro in figures["microseconds_per_image"].items():
-        lines.append(f"| full-batch LD iteration, J=10, M={int(n):,}, an image | {micro:.0f} us |")
+        lines.append(f"| full-batch LD iteration, J=10, M={int(n):,}, per image | {micro:.0f} us |")
     lines.append(f"| cold start to first iteration | {figures['cold_start_s']:.1f} s |")
     for name, phase in figures["paper_scale"].items():
         scheme, kernel = name.split(".")

@@ -11,10 +11,9 @@ import jax.numpy as jnp
 
 from smcda.bench import baseline, blackjax_smc
 from smcda.bench.flops import gradient_flops
-from smcda.bench.timing import Case, Sizes, interleaved, matrix_product
+from smcda.bench.timing import Case, Sizes, interleaved, matrix_product, seconds_to_save
 from smcda.config import SamplerConfig
 from smcda.models.lenet import MODELS
-from smcda.run.checkpoint import seconds_to_save
 
 STEP_SIZE = 0.002
 CHECKPOINT_EVERY = 300.0

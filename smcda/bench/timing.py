@@ -4,8 +4,10 @@ Times on a shared machine wander, so nothing is reported in seconds alone: what 
 in one process, and the fastest of several turns counts for each, or the median ratio of neighbouring turns.
 """
 
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +18,7 @@ from smcda.config import SamplerConfig
 from smcda.data.dataset import Dataset, checked, load
 from smcda.data.mnist import BUNDLED
 from smcda.models.lenet import make_model
+from smcda.run.checkpoint import Checkpoints
 from smcda.run.loop import Run
 from smcda.smc.batches import Window
 
@@ -93,3 +96,16 @@ def matrix_product(size: int) -> tuple[Call, float]:
     a = jnp.asarray(np.random.default_rng(0).normal(size=(size, size)), jnp.float32)
     product = jax.jit(jnp.dot).lower(a, a).compile()
     return lambda: product(a, a), 2.0 * size**3
+
+
+def seconds_to_save(arrays: Any) -> float:
+    """How long it takes to save arrays such as `Run.to_save()`, on the disk of temporary files.
+
+    The second of two is timed: the first also imports Orbax, once per process.
+    """
+    with tempfile.TemporaryDirectory() as parent:
+        trial = Checkpoints(Path(parent), {}, Path(parent))
+        trial.save(0, arrays)
+        first = trial.seconds
+        trial.save(1, arrays)
+        return trial.seconds - first

@@ -1,7 +1,7 @@
 """One ``.npz`` of ``uint8`` arrays: how a dataset is kept on disk, and read back.
 
 It holds ``train_x train_y test_x test_y``, the dataset's name and a SHA-256 of the contents, which `load`
-computes again: an altered file is never sampled from. `sources` tells where such files come from.
+computes again: an altered file is never sampled from. `smcda.data.mnist` writes such files.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import UInt8
 
-from smcda._io import whole_file
+from smcda._io import atomic_write
 from smcda.errors import BadInput
 
 
@@ -30,21 +30,16 @@ class Dataset(NamedTuple):
     sha256: str
 
 
-# The canonical file of each array, in the order in which name, shape and bytes of each enter the checksum.
-FILES = {
-    "train_x": "train-images-idx3-ubyte.gz",
-    "train_y": "train-labels-idx1-ubyte.gz",
-    "test_x": "t10k-images-idx3-ubyte.gz",
-    "test_y": "t10k-labels-idx1-ubyte.gz",
-}
+ARRAYS = ("train_x", "train_y", "test_x", "test_y")
+"""In the order in which name, shape and bytes of each enter the checksum."""
 
 
 def save(path: Path, dataset: Dataset) -> None:
     """Write `dataset` to `path`, whole or not at all; equal contents give equal bytes."""
-    contents: dict[str, Any] = {key: getattr(dataset, key) for key in FILES}
+    contents: dict[str, Any] = {key: getattr(dataset, key) for key in ARRAYS}
     contents |= {"name": np.array(dataset.name), "sha256": np.array(dataset.sha256)}
     # An open file, because numpy would append .npz to a name without it.
-    with whole_file(path) as temporary, temporary.open("wb") as file:
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **contents)
 
 
@@ -62,17 +57,17 @@ def load(path: Path) -> Dataset:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("it is one array, not an archive of several")
-            keys = [key for key in (*FILES, "name", "sha256") if key in archive]
+            keys = [key for key in (*ARRAYS, "name", "sha256") if key in archive]
             found = {key: np.asarray(archive[key]) for key in keys}
     except _UNREADABLE as error:
         raise BadInput(
             f"{path} cannot be read as .npz: {one_line(error)}; write it by `smcda data`"
         ) from error
-    missing = [key for key in FILES if key not in found]
+    missing = [key for key in ARRAYS if key not in found]
     if missing:
-        raise BadInput(f"{path} lacks the array {', '.join(missing)}; it must hold {', '.join(FILES)}")
+        raise BadInput(f"{path} lacks the array {', '.join(missing)}; it must hold {', '.join(ARRAYS)}")
     name = one_line(found.get("name", path.stem))
-    dataset = checked(str(path), name, {key: found[key] for key in FILES})
+    dataset = checked(str(path), name, {key: found[key] for key in ARRAYS})
     recorded = one_line(found.get("sha256", dataset.sha256))
     if recorded != dataset.sha256:
         raise BadInput(f"{path} was altered: sha256 {dataset.sha256}, recorded {recorded}; write it again")
@@ -95,6 +90,6 @@ def checked(where: str, name: str, arrays: dict[str, np.ndarray]) -> Dataset:
         if y.max() > 9:
             raise BadInput(f"{where}: {split}_y contains the label {y.max()}; labels must be 0 to 9")
     digest = hashlib.sha256()
-    for key in FILES:
+    for key in ARRAYS:
         digest.update(f"{key} {arrays[key].shape}\n".encode() + arrays[key].tobytes())
     return Dataset(name, **arrays, sha256=digest.hexdigest())

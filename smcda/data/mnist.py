@@ -17,18 +17,20 @@ import errno
 import gzip
 import hashlib
 import math
+import os
 import struct
 import threading
 import zlib
 from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import UInt8
 
-from smcda._locks import locked
-from smcda.data.dataset import FILES, Dataset, checked, load, one_line, save
+from smcda._io import exclusive
+from smcda.data.dataset import ARRAYS, Dataset, checked, load, one_line, save
 from smcda.errors import BadInput
 
 
@@ -43,6 +45,14 @@ DATASETS: dict[str, Source] = {
     "mnist": Source("mnist", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
     "fashion_mnist": Source("fashion_mnist", "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"),
 }
+
+FILES = {
+    "train_x": "train-images-idx3-ubyte.gz",
+    "train_y": "train-labels-idx1-ubyte.gz",
+    "test_x": "t10k-images-idx3-ubyte.gz",
+    "test_y": "t10k-labels-idx1-ubyte.gz",
+}
+"""The canonical file of each array."""
 
 BUNDLED = Path(__file__).parent / "bundled"
 ANSWER_SECONDS = 6.0  # a server that takes longer to begin its answer counts as out of reach
@@ -67,9 +77,7 @@ def prepare(
     if bundled and mirror is not None:
         raise BadInput(f"--bundled and --mirror {mirror} name two sources for {name}; give only one of them")
     try:
-        # Two processes that make the same file would also fill the same download cache: one waits.
-        with locked(out.parent / f".{out.name}.lock", f"writing {out}"):
-            save(out, _first(_read(name, mirror, cache, bundled), n_train, n_test))
+        save(out, _first(_read(name, mirror, cache, bundled), n_train, n_test))
     except OSError as error:
         if error.errno in _BROKEN_DISK:
             raise
@@ -96,14 +104,12 @@ def _read(name: str, mirror: Path | None, cache: Path | None, bundled: bool) -> 
 
 def _first(dataset: Dataset, n_train: int | None, n_test: int | None) -> Dataset:
     """Keep the first images of each part."""
-    for part, wanted, there in (
-        ("train", n_train, len(dataset.train_x)),
-        ("test", n_test, len(dataset.test_x)),
-    ):
+    for part, wanted in (("train", n_train), ("test", n_test)):
+        there = len(getattr(dataset, f"{part}_x"))
         if wanted is not None and not 1 <= wanted <= there:
             raise BadInput(f"--{part} is {wanted}, but {dataset.name} has {there}: choose from 1 to {there}")
-    kept = {"train": n_train, "test": n_test}
-    arrays = {key: getattr(dataset, key)[: kept[key.split("_")[0]]] for key in FILES}
+    sizes = {"train": n_train, "test": n_test}
+    arrays = {key: getattr(dataset, key)[: sizes[key.split("_")[0]]] for key in ARRAYS}
     return checked(dataset.name, dataset.name, arrays)
 
 
@@ -177,8 +183,11 @@ def _download(name: str, cache: Path | None) -> dict[str, Path]:
     try:
         # Nothing will be extracted; the default folder for it would be created.
         manager = Manager(download_dir=cache, extract_dir=cache, dataset_name=source.tfds_name, **options)
-        # One after the other: a failure leaves no thread behind that the process would wait for.
-        return {key: Path(manager.download(source.url + file)) for key, file in FILES.items()}
+        # TFDS does not expect others to fill the same cache; one that is complete may be read-only.
+        writable = not cache.exists() or os.access(cache, os.W_OK)
+        with exclusive(cache / ".smcda.lock", f"downloading to {cache}") if writable else nullcontext():
+            # One after the other: a failure leaves no thread behind that the process would wait for.
+            return {key: Path(manager.download(source.url + file)) for key, file in FILES.items()}
     except NonMatchingChecksumError as error:
         raise BadInput(f"{name} was downloaded altered ({one_line(error)}); {remedy}") from error
     except (requests.RequestException, tfds.download.DownloadError, TimeoutError) as error:

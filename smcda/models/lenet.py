@@ -89,7 +89,7 @@ def make_model(
         categorical(),
         prior,
         *test_arguments,
-        native=partial(native.load, name, reference),
+        native=partial(native.load, name, reference) if name in native.NETWORKS else None,
         minibatch=None if reference is None else len(reference),
     )
 

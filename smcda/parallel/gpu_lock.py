@@ -1,16 +1,16 @@
 """A GPU of its own for every run, however many start at once.
 
-Snakemake counts GPUs (`--resources gpu=4`) but does not say which run gets which, and JAX takes the
-first device it sees. So a run leases one before JAX looks: it locks one file a device and points
-`CUDA_VISIBLE_DEVICES` at it. The operating system drops a file lock when its holder dies, by
-whatever signal, so there is nothing to clean up and a device is free again at once. When all are
-taken a run waits for one.
+Snakemake counts GPUs (`--resources gpu=4`) but does not say which run gets which, and JAX takes the first
+device it sees. So a run reserves one before JAX looks: it locks one file per device and points
+`CUDA_VISIBLE_DEVICES` at it. The operating system releases the lock when its holder dies, by whatever signal,
+so there is nothing to clean up and a device is free again at once. When all are taken a run waits for one.
 
-If `CUDA_VISIBLE_DEVICES` is set already, by SLURM or by hand, the lease is among the devices it
-names. SLURM's numbers begin at 0 in every job where it hides other jobs' devices, so equal numbers
-may mean different devices: the locks of a scheduler's job are its own.
+If `CUDA_VISIBLE_DEVICES` is set already, by SLURM or by hand, the choice is among the devices it names.
+SLURM's numbers begin at 0 in every job where it hides other jobs' devices, so equal numbers may mean
+different devices: the locks of a scheduler's job are its own.
 """
 
+import logging
 import os
 import tempfile
 import time
@@ -19,18 +19,18 @@ from contextlib import ExitStack, contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from smcda._locks import is_at, try_lock
-from smcda.errors import BadInput, notice
+from smcda._io import POLL_SECONDS, try_lock
+from smcda.errors import BadInput
 
-PRETEND = "SMCDA_PRETEND_GPUS"
-"""Number of GPUs to believe in, for tests on a machine without any."""
+FAKE_GPUS_VAR = "SMCDA_FAKE_GPUS"
+"""Environment variable: number of GPUs to simulate, for tests on a machine without any."""
 
-JOB_NUMBERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID")
-SECONDS_BETWEEN_TRIES = 0.2
+JOB_ID_VARS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID")
+logger = logging.getLogger("smcda")
 
 
 @contextmanager
-def gpus_for(
+def reserve_gpus(
     device: str, count: int = 1, environment: MutableMapping[str, str] = os.environ
 ) -> Iterator[list[str]]:
     """Hold `count` GPUs if a run on `device` (auto, cpu or gpu) would use one; yield their names.
@@ -42,7 +42,7 @@ def gpus_for(
         yield []
         return
     if count > len(visible):
-        raise BadInput(f"{count} GPUs are asked for, but there are {len(visible)}: ask for fewer")
+        raise BadInput(f"{count} GPUs are requested, but there are {len(visible)}: request fewer")
     files = {name: lock_file(name, environment) for name in visible}
     with ExitStack() as locks:
         held = _wait_for(count, files, locks)
@@ -61,15 +61,15 @@ def visible_gpus(environment: MutableMapping[str, str]) -> list[str]:
         # CUDA reads the list up to the first name that is none.
         end = next((i for i, name in enumerate(names) if name in ("", "-1", "NoDevFiles")), len(names))
         return names[:end]
-    pretended = environment.get(PRETEND)
-    count = int(pretended) if pretended else len(list(Path("/dev").glob("nvidia[0-9]*")))
+    fake = environment.get(FAKE_GPUS_VAR)
+    count = int(fake) if fake else len(list(Path("/dev").glob("nvidia[0-9]*")))
     return [str(index) for index in range(count)]
 
 
 def lock_file(name: str, environment: MutableMapping[str, str]) -> Path:
-    """The file that stands for a device: one a user and machine, or a job that was handed its devices."""
-    handed_out = "CUDA_VISIBLE_DEVICES" in environment
-    job = next((environment[key] for key in JOB_NUMBERS if handed_out and environment.get(key)), "machine")
+    """The lock file of a device: one per user and machine, or per job that a scheduler gave its devices."""
+    given = "CUDA_VISIBLE_DEVICES" in environment
+    job = next((environment[key] for key in JOB_ID_VARS if given and environment.get(key)), "machine")
     folder = Path(tempfile.gettempdir()) / f"smcda-gpus-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
@@ -78,39 +78,34 @@ def lock_file(name: str, environment: MutableMapping[str, str]) -> Path:
 
 
 def _uses_gpu(device: str, environment: MutableMapping[str, str]) -> bool:
-    """Whether JAX would choose a GPU: it was asked to, or it may and has a plugin for one."""
+    """Whether JAX would choose a GPU: it has to, or it may and has a plugin for one."""
     if device != "auto":
         return device == "gpu"
     allowed = environment.get("JAX_PLATFORMS", "")
-    plugin = bool(entry_points(group="jax_plugins")) or PRETEND in environment
+    plugin = bool(entry_points(group="jax_plugins")) or FAKE_GPUS_VAR in environment
     return plugin and (not allowed or "cuda" in allowed or "gpu" in allowed)
 
 
 def _wait_for(count: int, files: dict[str, Path], locks: ExitStack) -> list[str]:
-    """Lock `count` devices, all or none of them at a time, so that two who want several never block."""
-    told = False
-    while True:
-        with ExitStack() as attempt:
-            held = []
-            for name, file in files.items():
-                if _take(file, attempt):
-                    held.append(name)
-                if len(held) == count:
-                    locks.push(attempt.pop_all())
-                    return held
-        if not told:
-            notice(f"all {len(files)} GPUs are taken, waiting for {count}")
-            told = True
-        time.sleep(SECONDS_BETWEEN_TRIES)
+    """Lock `count` devices, all or none of them at a time, so that two who want several never deadlock."""
+    warned = False
+    while not (held := _try_acquire(count, files, locks)):
+        if not warned:
+            logger.warning("all %d GPUs are taken, waiting for %d", len(files), count)
+            warned = True
+        time.sleep(POLL_SECONDS)
+    return held
 
 
-def _take(path: Path, locks: ExitStack) -> bool:
-    """Lock the file of one device if nobody has it; it is removed when the lock is let go."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    # Whoever let go just now removed the file that we had opened already: then it is not the lock any more.
-    if not try_lock(descriptor, if_unsupported=True) or not is_at(descriptor, path):
-        os.close(descriptor)
-        return False
-    locks.callback(os.close, descriptor)
-    locks.callback(path.unlink, missing_ok=True)
-    return True
+def _try_acquire(count: int, files: dict[str, Path], locks: ExitStack) -> list[str]:
+    """Lock the first `count` devices that are free; if there are fewer, lock none and return none."""
+    held = []
+    with ExitStack() as attempt:
+        for name, path in files.items():
+            if (lock := try_lock(path)) is not None:
+                attempt.enter_context(lock)
+                held.append(name)
+            if len(held) == count:
+                locks.push(attempt.pop_all())
+                return held
+    return []

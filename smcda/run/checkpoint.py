@@ -1,133 +1,225 @@
-"""A run's checkpoints: two generations, found again by what determines the run's result.
+"""A run's checkpoints: the two newest steps, found again by what determines the run's result.
 
-They lie in ``<parent>/<digest of the identity>/``. A run finds there what another process with the same
-identity left, and nothing else; each manifest holds the identity in full and is compared again. The
-newest generation that is whole is used, others are named and passed over, and all are removed when
-the run has written its results.
+::
+
+    <parent>/<digest of fingerprint and output folder>/<iteration>/arrays/     every array of the run
+                                                                   manifest/   JSON: fingerprint, and
+                                                                               SHA-256 of every array
+
+Orbax's `CheckpointManager` writes a step under another name and renames it, drops old steps and removes what
+a killed process left. This module adds whose a checkpoint is and whether it is intact. The newest step that
+is, and has this run's fingerprint, is used; others are named and passed over. All are removed when the run
+has written its results. Nothing that is read is ever executed: TensorStore arrays and JSON, no pickle.
 """
 
+import hashlib
+import json
+import logging
+import os
 import re
 import shutil
-import tempfile
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from smcda._locks import locked, remove_unheld
-from smcda.errors import notice
-from smcda.run import generation
-from smcda.run.fingerprint import differences, digest
-from smcda.run.generation import SaveFailed, Unusable
+import jax
+import numpy as np
 
-KEPT = 2
+from smcda._io import fsync
+from smcda.run.fingerprint import differences, digest
+
+MAX_TO_KEEP = 2
+MANIFEST = Path("manifest") / "metadata"
+logger = logging.getLogger("smcda")
+
+
+class InvalidCheckpoint(Exception):
+    """A checkpoint was altered, or is another run's; the message says which in one line."""
 
 
 class Checkpoints:
-    """The generations of one run; what is said of them goes to standard error, a line each."""
+    """The checkpoints of one run, whose caller holds the lock of the output folder to keep others out."""
 
-    def __init__(self, parent: Path, identity: dict[str, Any], out: Path) -> None:
+    def __init__(self, parent: Path, fingerprint: dict[str, Any], out: Path) -> None:
         """Read and make nothing yet. `out` lets a later run to the same place know what this one was."""
-        self.folder = parent / digest(identity)
+        # Relative, so that a build that is moved finds its checkpoints.
+        self._manifest = {"fingerprint": fingerprint, "out": os.path.relpath(out, parent)}
+        self.folder = parent.absolute() / digest(self._manifest)
         self.saved_at: int | None = None
-        """The iteration of the newest generation that is known to be good."""
+        """The iteration of the newest checkpoint that is known to be good."""
         self.seconds = 0.0
-        self._identity = identity
-        self._out = str(out.absolute())
-        self._good: list[Path] = []
-
-    @contextmanager
-    def alone(self, while_waiting: Callable[[], None]) -> Iterator[None]:
-        """Keep out other processes that were told to make the same run into another place."""
-        parent = self.folder.parent
-        try:
-            with locked(parent / f".{self.folder.name}.lock", f"using {self.folder}", while_waiting):
-                yield
-        finally:
-            for leftover in parent.glob(f".{'[0-9a-f]' * len(self.folder.name)}.lock"):
-                remove_unheld(leftover)
-            with suppress(OSError):  # there are checkpoints in it, of this run or another
-                parent.rmdir()
+        """Time spent on saving."""
 
     def save(self, iteration: int, arrays: Any) -> int | None:
-        """Save a generation and drop those before the last; a failure is said, and changes nothing else.
+        """Save a pytree of host arrays; a failure is reported in one line and changes nothing else.
 
-        Returns the iteration of the newest generation that is known to be good.
+        Returns the iteration of the newest checkpoint that is known to be good.
         """
         started = time.perf_counter()
-        serials = [int(folder.name[-6:]) for folder in self._generations()]
-        folder = self.folder / f"generation-{max(serials, default=0) + 1:06d}"
-        content = {"identity": self._identity, "out": self._out, "iteration": iteration}
         try:
-            generation.write(folder, arrays, content)
-        except SaveFailed as reason:
-            notice(f"the checkpoint of iteration {iteration} could not be saved: {reason}")
-            with suppress(OSError):
-                self.folder.rmdir()
-            return self.saved_at
-        finally:
-            self.seconds += time.perf_counter() - started
-        self.saved_at = iteration
-        self._good = [*self._good, folder][-KEPT:]
-        for entry in self.folder.iterdir():
-            if entry not in self._good:
-                shutil.rmtree(entry, ignore_errors=True)
+            # Newer than the last good one: it could not be used, and would count as the newest.
+            for step in _steps(self.folder):
+                if self.saved_at is None or step > self.saved_at:
+                    shutil.rmtree(self.folder / str(step))
+            manifest = self._manifest | {"kinds": _kinds(arrays), "sha256": _checksums(arrays)}
+            with suppress(OSError):  # a run that ends may remove the empty parent just now: Orbax tries again
+                self.folder.mkdir(parents=True, exist_ok=True)
+            with self._manager() as (args, manager):
+                items = args.Composite(arrays=args.StandardSave(arrays), manifest=args.JsonSave(manifest))
+                manager.save(iteration, args=items, force=True)
+            _fsync_all(self.folder / str(iteration))
+            self.saved_at = iteration
+        except Exception as error:  # whatever Orbax or the system says, sampling must go on
+            logger.warning("the checkpoint of iteration %d could not be saved: %s", iteration, _reason(error))
+            self._remove_partial()
+        self.seconds += time.perf_counter() - started
         return self.saved_at
 
     def restore(self, like: Any) -> Any | None:
-        """Arrays of the newest generation that can be used, or None for a fresh start.
+        """Arrays of the newest checkpoint that can be used, or None for a start from scratch.
 
-        `like` is a tree of arrays of the kinds that the run needs.
+        `like` is a tree of arrays of the shapes and types that the run needs.
         """
-        folders = self._generations()
-        for position, folder in reversed(list(enumerate(folders))):
+        steps = _steps(self.folder)
+        for step in reversed(steps):
             try:
-                content = generation.read_manifest(folder)
-                if differing := differences(self._identity, content["identity"]):
-                    raise Unusable(f"it was made with another {', '.join(differing)}")
-                arrays = generation.read(folder, like)
-            except Unusable as reason:
-                notice(f"checkpoint {folder} is not used: {reason}")
-                continue
-            self.saved_at = content["iteration"]
-            self._good = folders[: position + 1]
-            return arrays
-        if folders:
-            notice(f"no checkpoint in {self.folder} can be used: starting afresh")
+                arrays = self._read(step, like)
+            except Exception as error:  # Orbax, TensorStore and JSON raise anything on damaged files
+                logger.warning("checkpoint %s is not used: %s", self.folder / str(step), _reason(error))
+            else:
+                self.saved_at = step
+                return arrays
+        if steps:
+            logger.warning("no checkpoint in %s can be used: starting from scratch", self.folder)
         else:
             self._name_others()
         return None
 
     def remove(self) -> None:
-        """Remove all generations: the results are there."""
+        """Remove all checkpoints: the results are there."""
         shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):  # another run's checkpoints are in it
+            self.folder.parent.rmdir()
 
-    def _generations(self) -> list[Path]:
-        """All that are there, oldest first."""
-        folders = self.folder.iterdir() if self.folder.is_dir() else ()
-        return sorted(folder for folder in folders if re.fullmatch(r"generation-\d{6}", folder.name))
+    def _read(self, step: int, like: Any) -> Any:
+        """The arrays of a step, if they are this run's and as they were saved; raises anything if not."""
+        manifest = _manifest_of(self.folder / str(step))
+        self._compare_fingerprint(manifest)
+        # Compared before any array is read, so that nothing of a wrong size is allocated.
+        if manifest["kinds"] != _kinds(like):
+            raise InvalidCheckpoint("its arrays are not those of this run")
+        with self._manager() as (args, manager):
+            arrays = manager.restore(step, args=args.Composite(arrays=args.StandardRestore(like))).arrays
+        for name, sha256 in _checksums(arrays).items():
+            if sha256 != manifest["sha256"][name]:
+                raise InvalidCheckpoint(f"array {name} is not as it was saved")
+        return arrays
+
+    def _compare_fingerprint(self, manifest: dict[str, Any]) -> None:
+        if differing := differences(self._manifest["fingerprint"], manifest["fingerprint"]):
+            raise InvalidCheckpoint(f"it was made with another {', '.join(differing)}")
+
+    @contextmanager
+    def _manager(self) -> Iterator[tuple[Any, Any]]:
+        """Orbax's arguments and manager of this folder; it removes partial steps when it is made."""
+        import orbax.checkpoint as orbax  # takes a while, and most runs end before they need it
+
+        options = orbax.CheckpointManagerOptions(
+            max_to_keep=MAX_TO_KEEP,
+            cleanup_tmp_directories=True,
+            enable_async_checkpointing=False,
+            save_root_metadata=False,
+        )
+        _silence_orbax_teardown()
+        # What it logs on a failure, pages of tracebacks, is raised as well.
+        log = logging.getLogger("absl")
+        before, log.disabled = log.disabled, True
+        try:
+            with orbax.CheckpointManager(self.folder, options=options) as manager:
+                yield orbax.args, manager
+        finally:
+            log.disabled = before
+
+    def _remove_partial(self) -> None:
+        """Leave nothing of a failed save."""
+        for path in self.folder.glob("*.orbax-checkpoint-tmp*"):
+            shutil.rmtree(path, ignore_errors=True)
+        for folder in (self.folder, self.folder.parent):
+            with suppress(OSError):  # there are checkpoints in it
+                folder.rmdir()
 
     def _name_others(self) -> None:
-        """Say it if a run to the same place, but not with the same result, left a checkpoint."""
-        for manifest in sorted(self.folder.parent.glob(f"*/generation-*/{generation.MANIFEST}")):
-            try:
-                content = generation.read_manifest(manifest.parent)
-            except Unusable:
-                continue
-            if content.get("out") == self._out:
-                differing = ", ".join(differences(self._identity, content["identity"]))
-                notice(f"checkpoint {manifest.parent} is not used: it was made with another {differing}")
+        """Name the newest checkpoint of each run that had the same output folder and another fingerprint."""
+        for folder in sorted(self.folder.parent.glob("*")):
+            for step in _steps(folder)[-1:]:
+                try:
+                    manifest = _manifest_of(folder / str(step))
+                    if manifest["out"] == self._manifest["out"]:
+                        self._compare_fingerprint(manifest)
+                except InvalidCheckpoint as difference:
+                    logger.warning("checkpoint %s is not used: %s", folder / str(step), difference)
+                except (OSError, ValueError, TypeError, KeyError):
+                    pass  # damaged, and of a run that we can't name
 
 
-def seconds_to_save(arrays: Any) -> float:
-    """How long it takes to save arrays such as `Run.saved()`, on the disk of temporary files.
+def _steps(folder: Path) -> list[int]:
+    """Iterations of which there is a checkpoint, oldest first; found without importing Orbax."""
+    entries = folder.iterdir() if folder.is_dir() else ()
+    return sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
 
-    The second of two is timed: the first also imports Orbax, once a process.
+
+def _manifest_of(step: Path) -> dict[str, Any]:
+    return json.loads((step / MANIFEST).read_bytes())
+
+
+def _kinds(arrays: Any) -> dict[str, str]:
+    return {name: f"{array.dtype} {array.shape}" for name, array in _by_name(arrays)}
+
+
+def _checksums(arrays: Any) -> dict[str, str]:
+    return {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in _by_name(arrays)}
+
+
+def _by_name(arrays: Any) -> list[tuple[str, np.ndarray]]:
+    leaves = jax.tree_util.tree_leaves_with_path(arrays)
+    return [(jax.tree_util.keystr(path, simple=True, separator="."), leaf) for path, leaf in leaves]
+
+
+def _fsync_all(folder: Path) -> None:
+    """Put a step on the disk before the next one replaces the step that is there."""
+    for parent, _, names in os.walk(folder):
+        for path in (*(Path(parent, name) for name in names), Path(parent)):
+            fsync(path)
+    fsync(folder.parent)
+
+
+@cache
+def _silence_orbax_teardown() -> None:
+    """Ignore arrays that fail after Orbax has given up on the first, which is what is raised and reported.
+
+    By then its event loop is closed, and Python prints a traceback for each of them.
     """
-    with tempfile.TemporaryDirectory() as parent:
-        trial = Checkpoints(Path(parent), {}, Path(parent))
-        trial.save(0, arrays)
-        first = trial.seconds
-        trial.save(1, arrays)
-        return trial.seconds - first
+    report = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        if str(unraisable.exc_value) != "Event loop is closed":
+            report(unraisable)
+
+    sys.unraisablehook = hook
+    logging.getLogger("asyncio").addFilter(lambda record: "tensorstore" not in record.getMessage())
+
+
+def _reason(error: BaseException) -> str:
+    """One line: what the system said, and of which file."""
+    if isinstance(error, InvalidCheckpoint):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    if code := re.search(r"os_error_code='(\d+)'", text):  # what TensorStore makes of an OSError
+        return os.strerror(int(code[1]))
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from smcda import __version__
-from smcda._io import whole_file, write_text
+from smcda._io import atomic_write, write_text
 from smcda.errors import BadInput
 
 NAMES = ("metrics.json", "trace.csv", "posterior.npz")
@@ -45,7 +45,9 @@ def check_folder(name: str, folder: Path) -> None:
 def remove_results(out: Path) -> None:
     """Remove what an earlier run left, so that old and new never stand side by side."""
     for name in NAMES:
-        (out / name).unlink(missing_ok=True)
+        # Temporary files too: whoever holds the folder's lock knows that nobody is writing them.
+        for path in (out / name, *out.glob(f".{name}.*")):
+            path.unlink(missing_ok=True)
 
 
 def write_results(
@@ -54,7 +56,7 @@ def write_results(
     """Write the results of a finished run into the folder `out`; `posterior` is particles and weights."""
     write_text(out / "trace.csv", _csv(trace))
     if posterior is not None:
-        with whole_file(out / "posterior.npz") as path, path.open("wb") as stream:
+        with atomic_write(out / "posterior.npz") as path, path.open("wb") as stream:
             np.savez(stream, **posterior)
     write_text(out / "metrics.json", json.dumps(metrics, indent=2, allow_nan=False) + "\n")
 

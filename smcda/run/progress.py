@@ -1,12 +1,12 @@
-"""Telling a person how a run is going: a bar on a terminal, lines in a log, or nothing.
+"""How a run is going: a bar on a terminal, lines in a log, or nothing.
 
-All three have the same three calls, start, step and close, so the run does not know which it has.
+All three have the methods start, step and close, so the run does not know which it has.
 """
 
 import sys
 import time
 from datetime import timedelta
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -31,44 +31,30 @@ class Status(NamedTuple):
         return f"M {self.batch_size}  beta {self.beta:.2f}  J_eff {self.ess:.1f}{accuracy}  left {left}"
 
 
-@runtime_checkable
-class ProgressView(Protocol):
-    """What a run calls while it goes on."""
+class ProgressView:
+    """What a run reports to; this one shows nothing."""
 
     def start(self, title: str, n_iterations: int) -> None:
-        """Begin showing a run."""
+        """Begin to show a run."""
 
     def step(self, status: Status) -> None:
-        """Show where it stands now."""
+        """Show where it stands."""
 
     def close(self) -> None:
         """Stop showing it."""
 
 
-class Silent:
-    """Shows nothing."""
-
-    def start(self, title: str, n_iterations: int) -> None:
-        """Begin showing nothing."""
-
-    def step(self, status: Status) -> None:
-        """Show nothing."""
-
-    def close(self) -> None:
-        """Stop showing nothing."""
-
-
-class Lines:
+class Lines(ProgressView):
     """A plain line every few seconds, for logs; the first and last status always get theirs."""
 
     def start(self, title: str, n_iterations: int) -> None:
-        """Say what begins."""
+        """Print the title."""
         self._n_iterations = n_iterations
         self._last = -SECONDS_BETWEEN_LINES
         print(title, file=sys.stderr, flush=True)
 
     def step(self, status: Status) -> None:
-        """Write a line if the last one is old enough."""
+        """Print a line if the last one is old enough."""
         now = time.monotonic()
         if now - self._last >= SECONDS_BETWEEN_LINES or status.iteration == self._n_iterations:
             self._last = now
@@ -76,11 +62,8 @@ class Lines:
             line = f"iteration {status.iteration:{width}d}/{self._n_iterations}  {status.describe()}"
             print(line, file=sys.stderr, flush=True)
 
-    def close(self) -> None:
-        """Nothing is left open."""
 
-
-class Bar:
+class Bar(ProgressView):
     """A bar on a terminal."""
 
     def start(self, title: str, n_iterations: int) -> None:
@@ -109,5 +92,5 @@ class Bar:
 def choose_view(quiet: bool) -> ProgressView:
     """Choose a bar where a person watches, lines where a file does."""
     if quiet:
-        return Silent()
+        return ProgressView()
     return Bar() if sys.stderr.isatty() else Lines()

@@ -86,7 +86,7 @@ def test_the_table_names_the_addresses_that_tfds_registered(name):
 
     source = sources.DATASETS[name]
     assert source.url == tfds.builder_cls(source.tfds_name).URL
-    assert {source.url + file for file in datasets.FILES.values()} == set(sources._registered(source))
+    assert {source.url + file for file in sources.FILES.values()} == set(sources._registered(source))
 
 
 def test_importing_the_module_does_not_import_tfds():

@@ -114,6 +114,7 @@ def test_an_output_that_cannot_be_written_is_named(tmp_path):
         refused(out, "cannot be written", call=lambda out=out: sources.prepare("mnist", out, bundled=True))
 
 
+@pytest.mark.system
 def test_processes_that_prepare_the_same_file_at_once_do_not_spoil_it(tmp_path):
     out = tmp_path / "out.npz"
     code = "import sys; from pathlib import Path; from smcda.data import mnist as sources\n"

@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 from helpers.made_up_images import ARRAYS, closed_port, idx, refused
 
+from smcda._io import exclusive
 from smcda.data import dataset as datasets
 from smcda.data import mnist as sources
+from smcda.errors import configure_logging
 
 
 @pytest.fixture
@@ -24,9 +26,9 @@ def mirror(tmp_path, monkeypatch):
 
     folder = tmp_path / "mirror" / "tiny"
     folder.mkdir(parents=True)
-    for key, file in datasets.FILES.items():
+    for key, file in sources.FILES.items():
         (folder / file).write_bytes(idx(ARRAYS[key]))
-    infos = {file: compute_url_info(folder / file) for file in datasets.FILES.values()}
+    infos = {file: compute_url_info(folder / file) for file in sources.FILES.values()}
     url = f"http://127.0.0.1:{closed_port()}/"
     monkeypatch.setitem(sources.DATASETS, "tiny", sources.Source("tiny", url))
     monkeypatch.setattr(
@@ -38,22 +40,22 @@ def mirror(tmp_path, monkeypatch):
 
 @pytest.fixture
 def server(mirror, monkeypatch):
-    """An HTTP server that has the files of `tiny` at their address; it notes which were asked for."""
+    """An HTTP server that has the files of `tiny` at their address; it notes which were requested."""
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def __init__(self, *args):
             super().__init__(*args, directory=str(mirror / "tiny"))
 
         def log_message(self, *args):
-            asked.add(self.path)
+            requested.add(self.path)
 
-    asked = set()
+    requested = set()
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
         threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True).start()
         url = f"http://127.0.0.1:{running.server_port}/"
         monkeypatch.setitem(sources.DATASETS, "tiny", sources.Source("tiny", url))
-        running.asked = asked
+        running.requested = requested
         yield running
         running.shutdown()
 
@@ -151,6 +153,24 @@ def test_a_download_is_verified_cached_and_needs_no_server_the_second_time(serve
     assert capfd.readouterr() == ("", "")
 
 
+def test_one_process_at_a_time_downloads_to_a_cache(server, tmp_path, capfd):
+    configure_logging()
+    cache, message = tmp_path / "cache", ""
+    with exclusive(cache / ".smcda.lock", "testing"):
+        waiting = threading.Thread(
+            target=sources.prepare, args=("tiny", tmp_path / "out.npz"), kwargs={"cache": cache}
+        )
+        waiting.start()
+        while not message:
+            assert waiting.is_alive()
+            time.sleep(0.02)
+            message = capfd.readouterr().err
+        assert server.requested == set()
+    waiting.join()
+    assert message == f"smcda: waiting for another process that is downloading to {cache}\n"
+    assert len(server.requested) == 4
+
+
 def test_an_altered_file_in_the_cache_is_refused_though_tfds_would_take_it(server, tmp_path):
     cache = tmp_path / "cache"
     sources.prepare("tiny", tmp_path / "one.npz", cache=cache)
@@ -174,7 +194,7 @@ def test_an_altered_download_is_refused_with_both_checksums_and_ends_the_work(
         "--mirror DIR",
         call=lambda: sources.prepare("tiny", tmp_path / "out.npz", cache=tmp_path / "cache"),
     )
-    assert server.asked == {f"/{file.name}"}
+    assert server.requested == {f"/{file.name}"}
     assert capfd.readouterr() == ("", "")
 
 
@@ -182,14 +202,14 @@ def test_without_a_network_it_fails_in_seconds_and_says_which_files_to_put_where
     del mirror
     began = time.monotonic()
     refused(
-        *datasets.FILES.values(),
+        *sources.FILES.values(),
         "DIR/tiny/",
         "--mirror DIR",
         call=lambda: sources.prepare("tiny", tmp_path / "out.npz", cache=tmp_path / "cache"),
     )
     assert time.monotonic() - began < 10
     assert capfd.readouterr() == ("", "")
-    assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
+    assert [path.name for path in (tmp_path / "cache").rglob("*") if path.is_file()] == [".smcda.lock"]
 
 
 def test_a_network_that_swallows_everything_is_not_waited_for(mirror, tmp_path, monkeypatch):

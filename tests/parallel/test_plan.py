@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from smcda._locks import locked
+from smcda._io import exclusive
 from smcda.errors import BadInput
 from smcda.parallel.sharding import choose_devices
 
@@ -67,7 +67,7 @@ def comparison(cache, shared):
     """Made by one of the processes that share these tests."""
     environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
     command = [sys.executable, "-c", COMPARISON, str(cache)]
-    with locked(shared / "comparison.lock", "comparing devices"):
+    with exclusive(shared / "comparison.lock", "comparing devices"):
         if not (shared / "comparison.json").exists():
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
             (shared / "comparison.json").write_text(done.stdout.splitlines()[-1])

@@ -2,55 +2,49 @@
 
 import errno
 import os
-import re
 import shutil
 import subprocess
-from pathlib import Path
+import sys
 
 import jax
 import numpy as np
 import pytest
 from helpers import gaussian
-from helpers.checkpoint_store import ARRAYS, IDENTITY, restored, store, two_generations
+from helpers.checkpoint_store import ARRAYS, FINGERPRINT, restored, store, two_checkpoints
 
-from smcda.run import generation
-from smcda.run.checkpoint import Checkpoints, seconds_to_save
-from smcda.run.generation import SaveFailed
+from smcda.bench.timing import seconds_to_save
+from smcda.config import SamplerConfig
+from smcda.errors import configure_logging
+from smcda.models.base import Model
+from smcda.run import checkpoint
+from smcda.run.checkpoint import Checkpoints
 from smcda.run.loop import Run
-from smcda.settings import Settings
 from smcda.smc.kernels import KERNELS
-from smcda.smc.schedules import SCHEMES
+from smcda.smc.schedules import SCHEDULES
 
 
 def make_run(scheme="linear", kernel="hmc"):
-    chosen = Settings(
-        scheme=scheme,
-        kernel=kernel,
-        particles=8,
-        iterations=6,
-        batch_size=6,
-        step_size=0.3,
-        delta_entropy=5.0,
-    )
-    return Run(gaussian.log_likelihood, gaussian.prior(), *gaussian.data(), chosen, seed=3)
+    config = SamplerConfig(scheme, kernel, 8, 6, step_size=0.3, batch_size=6, delta_entropy=5.0)
+    return Run(Model(gaussian.log_likelihood, gaussian.prior()), *gaussian.data(), config, seed=3)
 
 
 def as_bytes(run):
     """State and trace, without clocks."""
-    saved = run.saved()
+    saved = run.to_save()
     return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves((saved.state, saved.trace))]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", SCHEDULES)
 def test_a_run_resumed_at_any_iteration_ends_as_the_undisturbed_one(scheme, kernel, tmp_path):
     undisturbed = make_run(scheme, kernel)
     undisturbed.advance(6)
     interrupted, other = make_run(scheme, kernel), make_run(scheme, kernel)
+    checkpoints = Checkpoints(tmp_path, FINGERPRINT, tmp_path)
     for iteration in range(1, 7):
         interrupted.advance(1)
-        Checkpoints(tmp_path, IDENTITY, tmp_path).save(iteration, interrupted.saved())
-        found = Checkpoints(tmp_path, IDENTITY, tmp_path).restore(like=other.saved())
+        checkpoints.save(iteration, interrupted.to_save())
+        found = Checkpoints(tmp_path, FINGERPRINT, tmp_path).restore(like=other.to_save())
         other.restore(found)
         assert other.iteration == iteration
         assert other.runtime_s == interrupted.runtime_s
@@ -79,9 +73,9 @@ def test_saving_makes_nothing_on_the_device(tmp_path, monkeypatch):
     before = sum(array.nbytes for array in jax.live_arrays())
     seen = []
     monkeypatch.setattr(
-        generation, "flush", lambda path: seen.append(sum(a.nbytes for a in jax.live_arrays()))
+        checkpoint, "fsync", lambda path: seen.append(sum(a.nbytes for a in jax.live_arrays()))
     )
-    store(tmp_path).save(2, run.saved())
+    store(tmp_path).save(2, run.to_save())
     assert set(seen) == {before}
 
 
@@ -89,27 +83,45 @@ def test_the_cost_of_a_checkpoint_can_be_measured():
     assert 0 < seconds_to_save(ARRAYS) < 30
 
 
-def test_two_generations_are_kept_and_all_are_removed_at_the_end(tmp_path, capsys):
+def test_two_checkpoints_are_kept_and_all_are_removed_at_the_end(tmp_path, capfd):
+    configure_logging()
     checkpoints = store(tmp_path / "c")
-    with checkpoints.alone(lambda: None):
-        for iteration in range(5):
-            checkpoints.save(iteration, ARRAYS)
-        names = [path.name for path in sorted(checkpoints.folder.iterdir())]
-        assert names == ["generation-000004", "generation-000005"]
-        checkpoints.remove()
+    for iteration in range(1, 11):
+        checkpoints.save(iteration, ARRAYS)
+    assert sorted(path.name for path in checkpoints.folder.iterdir()) == ["10", "9"]
+    assert list((tmp_path / "c").iterdir()) == [checkpoints.folder]
+    checkpoints.remove()
     assert list(tmp_path.iterdir()) == []
-    assert capsys.readouterr().err == ""
+    assert capfd.readouterr().err == ""
 
 
-def test_nothing_is_said_when_there_is_no_checkpoint(tmp_path, capsys):
-    assert restored(tmp_path / "none") is None
-    assert capsys.readouterr().err == ""
+def test_removing_a_runs_checkpoints_leaves_those_of_another(tmp_path):
+    runs = [store(tmp_path / "c", seed=seed) for seed in (1, 2)]
+    for run in runs:
+        run.save(1, ARRAYS)
+    runs[0].remove()
+    assert runs[1].restore(ARRAYS) is not None
 
 
-@pytest.fixture
-def two(tmp_path):
-    """The folders of two generations, of iterations 1 and 2."""
-    return two_generations(tmp_path / "c")
+def test_a_moved_folder_is_found_again_and_another_output_folder_has_its_own(tmp_path):
+    two_checkpoints(tmp_path / "here" / "c")
+    (tmp_path / "here").rename(tmp_path / "there")
+    assert restored(tmp_path / "there" / "c") == 2
+    other = Checkpoints(tmp_path / "there" / "c", FINGERPRINT, tmp_path / "there" / "other")
+    assert other.restore(ARRAYS) is None
+
+
+@pytest.mark.system
+def test_nothing_is_said_when_there_is_no_checkpoint_and_orbax_is_not_imported(tmp_path):
+    code = "import sys; from pathlib import Path; from helpers.checkpoint_store import restored\n"
+    code += "assert restored(Path(sys.argv[1])) is None; sys.exit('orbax.checkpoint' in sys.modules)"
+    search = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "none"],
+        capture_output=True,
+        env=os.environ | {"PYTHONPATH": search},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 @pytest.fixture
@@ -125,38 +137,39 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.parametrize("fill", [0, 600_000, 1_040_000])
-def test_a_full_disk_is_said_and_leaves_the_older_generations(small_disk, fill, capfd, caplog):
+def test_a_full_disk_is_reported_in_one_line_and_leaves_the_older_checkpoints(small_disk, fill, capfd):
+    configure_logging()
     random = np.random.default_rng(0)
-    arrays = {"particles": random.normal(size=50_000).astype(np.float32)}
     checkpoints = store(small_disk / "c")
-    with checkpoints.alone(lambda: None):
-        checkpoints.save(1, arrays)
-        (small_disk / "other").write_bytes(bytes(min(fill, shutil.disk_usage(small_disk).free)))
-        saved = []
-        for iteration in range(2, 8):
-            checkpoints.save(iteration, {"particles": random.normal(size=100_000).astype(np.float32)})
-            saved.append(checkpoints.saved_at)
-        left = sorted(path.name for path in checkpoints.folder.iterdir())
-    said = capfd.readouterr().err
-    assert "Traceback" not in said and caplog.records == []
-    assert said.count("could not be saved: ") == said.count("No space left on device") == said.count("\n") > 0
-    assert len(left) == min(2, len(set(saved) | {1}))
-    assert all(re.fullmatch(r"generation-\d{6}", name) for name in left)
-    for folder in checkpoints.folder.iterdir():
-        generation.read_manifest(folder)
+    checkpoints.save(1, {"particles": random.normal(size=50_000).astype(np.float32)})
+    (small_disk / "other").write_bytes(bytes(min(fill, shutil.disk_usage(small_disk).free)))
+    larger = {"particles": random.normal(size=100_000).astype(np.float32)}
+    saved = [1]
+    for iteration in range(2, 8):
+        saved.append(checkpoints.save(iteration, larger))
+    message = capfd.readouterr().err
+    assert message.count("could not be saved: No space left on device\n") == message.count("\n") > 0
+    left = sorted(int(path.name) for path in checkpoints.folder.iterdir())
+    assert left == sorted(set(saved))[-2:]
+    if left[-1] > 1:
+        assert store(small_disk / "c").restore(larger) is not None
 
 
 @pytest.mark.parametrize("call", ["fsync", "rename", "mkdir"])
-def test_whatever_fails_while_saving_leaves_the_older_generation(call, two, tmp_path, monkeypatch, capsys):
+def test_whatever_fails_while_saving_leaves_the_older_checkpoints(call, tmp_path, monkeypatch, capfd):
+    configure_logging()
+    two_checkpoints(tmp_path / "c")
+    checkpoints = store(tmp_path / "c")
+    checkpoints.restore(ARRAYS | {"iteration": np.asarray(0)})
+
     def fail(*args, **kwargs):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as broken:
-        if call == "fsync":
-            broken.setattr(os, "fsync", fail)
-        else:
-            broken.setattr(Path, call, fail)
-        with pytest.raises(SaveFailed, match="No space left"):
-            generation.write(two[0].with_name("generation-000009"), ARRAYS, {})
-    assert sorted(two[0].parent.iterdir()) == two
+        broken.setattr(os, call, fail)
+        assert checkpoints.save(9, ARRAYS) == 2
+    message = capfd.readouterr().err
+    assert message == "smcda: the checkpoint of iteration 9 could not be saved: No space left on device\n"
     assert restored(tmp_path / "c") == 2
+    assert checkpoints.save(9, ARRAYS) == 9
+    assert sorted(path.name for path in checkpoints.folder.iterdir()) == ["2", "9"]

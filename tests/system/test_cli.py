@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.results import RESULTS, contents, files
 
 from smcda.cli import main
 
@@ -26,7 +27,6 @@ METRICS_KEYS = {
     "evaluation_s", "gradient_evaluations", "log_evidence", "peak_memory_mb", "device", "versions", "resumed",
     "machine", "python", "commit", "fingerprint",
 }  # fmt: skip
-CLOCKS = ("runtime_s", "compile_s", "evaluation_s", "peak_memory_mb")
 
 
 def call(*arguments):
@@ -184,18 +184,10 @@ def finished(data, cache, shared):
     return out, json.loads(printed.read_text())
 
 
-def read(out):
-    """Metrics without clocks, and rows of the trace without theirs."""
-    metrics = json.loads((out / "metrics.json").read_text())
-    rows = list(csv.reader((out / "trace.csv").read_text().splitlines()))
-    clock = rows[0].index("runtime_s")
-    return {k: v for k, v in metrics.items() if k not in CLOCKS}, [r[:clock] + r[clock + 1 :] for r in rows]
-
-
 def test_quiet_prints_nothing_and_leaves_just_the_results(finished):
     out, printed = finished
     assert printed == [0, "", ""]
-    assert sorted(file.name for file in out.iterdir()) == ["metrics.json", "posterior.npz", "trace.csv"]
+    assert files(out) == RESULTS
 
 
 def test_metrics_hold_every_key_with_a_possible_value(finished):
@@ -250,7 +242,7 @@ def test_the_installed_command_repeats_a_run_and_tells_how_it_goes(finished, dat
     arguments = make_options(data, cache, tmp_path / "run")
     done = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    assert read(tmp_path / "run") == read(finished[0])
+    assert contents(tmp_path / "run")[:2] == contents(finished[0])[:2]
     assert not (tmp_path / "run" / "posterior.npz").exists()
     assert done.stdout.startswith("test accuracy ") and str(tmp_path / "run") in done.stdout
     lines = done.stderr.splitlines()
@@ -269,7 +261,7 @@ def test_a_finished_run_is_replaced_only_when_asked(finished, data, cache, tmp_p
     assert call(*make_options(data, cache, out, seed=1, overwrite=True, quiet=True)) == (0, "", "")
     assert not (out / "posterior.npz").exists()
     # Another seed: other particles, other data order, other results.
-    (metrics, rows), (other_metrics, other_rows) = read(out), read(finished[0])
+    (metrics, rows, _), (other_metrics, other_rows, _) = contents(out), contents(finished[0])
     assert metrics["seed"] == 1 and rows != other_rows
     assert metrics["test_log_likelihood"] != other_metrics["test_log_likelihood"]
 
@@ -280,7 +272,7 @@ def test_a_run_that_diverges_says_when_and_what_to_do(data, cache, tmp_path):
     assert (code, printed) == (3, "")
     assert err.count("\n") == 1
     assert "iteration 0" in err and "h = 1e+20" in err and "lower it" in err
-    assert not out.exists() or list(out.iterdir()) == []
+    assert files(out) == []
 
 
 def test_a_run_with_batch_normalisation_is_native_too(data, cache, tmp_path):
@@ -295,6 +287,6 @@ def test_a_run_with_batch_normalisation_is_native_too(data, cache, tmp_path):
 def test_a_run_with_a_prior_of_its_own_scale_is_another_run(data, cache, tmp_path, finished):
     out = tmp_path / "run"
     assert call(*make_options(data, cache, out, prior_scale="fan_in", quiet=True)) == (0, "", "")
-    (metrics, rows), (other_metrics, other_rows) = read(out), read(finished[0])
+    (metrics, rows, _), (other_metrics, other_rows, _) = contents(out), contents(finished[0])
     assert (metrics["prior_scale"], other_metrics["prior_scale"]) == ("fan_in", 0.1)
     assert rows[1] != other_rows[1]

@@ -64,9 +64,9 @@ def test_every_run_is_in_the_table_with_values_in_range(out):
         assert runs[name].nunique() == 1 and runs[name].notna().all(), name
 
 
-def test_no_checkpoint_or_lock_is_left(out):
+def test_no_checkpoint_is_left_and_hidden_only_one_lock_file_per_run(out):
     assert not (out / "checkpoints").exists()
-    assert list(out.rglob(".*")) == []
+    assert set(out.rglob(".*")) == {path.with_name(".lock") for path in out.rglob("metrics.json")}
 
 
 def test_traces_and_metrics_agree(out):

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).with_name("soak.py")
 
 
+@pytest.mark.system
 def test_interrupted_runs_end_as_undisturbed_ones_and_leave_nothing(cache, tmp_path):
     # The moments differ from run to run on any machine; the seed only decides what is tried.
     options = ["--runs", "1", "--kills", "5", "--seed", "7", "--schemes", "linear", "--cache", str(cache)]

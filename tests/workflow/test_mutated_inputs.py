@@ -125,7 +125,7 @@ def test_a_mutated_archive_is_valid_or_refused_in_one_line(tmp_path, content, ch
     path.write_bytes(mutated(content, changes))
     dataset = must_be_valid_or_refused(lambda: datasets.load(path))
     if dataset is not None:
-        assert datasets.checked("", "", {key: getattr(dataset, key) for key in datasets.FILES})
+        assert datasets.checked("", "", {key: getattr(dataset, key) for key in datasets.ARRAYS})
     assert [file.name for file in tmp_path.iterdir()] == ["data.npz"]
 
 

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from smcda._options import Option, checked, options
+from smcda._options import Option, options
 from smcda.config import ProcessConfig, RunConfig, SamplerConfig
 from smcda.errors import BadInput
 
@@ -48,24 +48,24 @@ class ConfigError(ValueError):
 
 def _field(option: Option) -> tuple[Any, Any]:
     """A model's field for an option of the package: type, default, bounds, description and check."""
-    rule, kinds = option.rule, [option.kind]
-    bounds = {"ge": rule.at_least, "gt": rule.above, "le": rule.at_most}
+    kinds = [option.kind]
+    bounds = {"ge": option.at_least, "gt": option.above, "le": option.at_most}
     given = {name: bound for name, bound in bounds.items() if bound is not None}
-    if rule.names():
-        kinds = [Literal[tuple(rule.names())]]
+    if option.names:
+        kinds = [Literal[tuple(option.names)]]
     elif given:
         kinds = [Annotated[option.kind, Field(**given)]]
     kinds += [Literal[word] for word in option.words] + [type(None)] * (option.default is None)
 
     def check(value: Any) -> Any:
         try:
-            return checked(option, value)
+            return option.check(value)
         except BadInput as error:
             raise ValueError(str(error)) from None
         except OverflowError:
             raise ValueError(f"{option.name} is {value}, but must be a finite number") from None
 
-    description = rule.help + (f"; null: {rule.unset}" if rule.unset else "")
+    description = option.help + (f"; null: {option.unset}" if option.unset else "")
     kind = Annotated[Union[tuple(kinds)], BeforeValidator(check)]  # noqa: UP007
     return kind, Field(option.default, description=description)
 
@@ -92,10 +92,6 @@ def _list_of(kind: Any, default: list[Any], description: str) -> tuple[Any, Any]
     )
 
 
-def _names(option: str) -> list[str]:
-    return OPTIONS[option].rule.names() or []
-
-
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -107,15 +103,15 @@ class _Strict(BaseModel):
         return {name: _from_text(value) for name, value in given.items()}
 
 
-_seed = OPTIONS["seed"]
+_schemes, _kernels, _seed = OPTIONS["scheme"].names, OPTIONS["kernel"].names, OPTIONS["seed"]
 _Options = create_model(
     "_Options",
     __base__=_Strict,
     datasets=_list_of(Literal[tuple(NETWORKS)], list(NETWORKS), "datasets"),
-    schemes=_list_of(Literal[tuple(_names("scheme"))], _names("scheme"), "data-annealing schemes"),
-    kernels=_list_of(Literal[tuple(_names("kernel"))], _names("kernel"), "kernels"),
+    schemes=_list_of(Literal[tuple(_schemes)], _schemes, "data-annealing schemes"),
+    kernels=_list_of(Literal[tuple(_kernels)], _kernels, "kernels"),
     seeds=_list_of(
-        Annotated[int, Field(ge=_seed.rule.at_least, le=_seed.rule.at_most)],
+        Annotated[int, Field(ge=_seed.at_least, le=_seed.at_most)],
         [_seed.default],
         "seeds, one run for each",
     ),

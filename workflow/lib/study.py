@@ -11,8 +11,10 @@ from shlex import quote
 from typing import Any
 
 from lib.config import NETWORKS, RUN_KEYS, SAMPLER_KEYS, ConfigError, Scale, read_config
-from smcda.config import KERNELS, MODELS, RunConfig, SamplerConfig
+from smcda.config import RunConfig, SamplerConfig
 from smcda.errors import BadInput
+from smcda.models.lenet import MODELS
+from smcda.smc.kernels import KERNELS
 
 IMAGES = {"full": (60_000, 10_000), "bundled": (2_000, 1_000)}
 """Training and test images of a source."""
@@ -69,9 +71,9 @@ class Study:
     def settings_read_by(self, dataset: str, scheme: str, kernel: str) -> dict[str, Any]:
         """The options that such a run reads and that have a value."""
         unread = {name for name, readers in READ_BY.items() if scheme in KNOWN_SCHEMES - readers}
-        if KERNELS.load()[kernel].steps_are_fixed:
+        if KERNELS[kernel].steps_are_fixed:
             unread.add("leapfrog_steps")
-        if not hasattr(MODELS.load()[NETWORKS[dataset]], "batch_norm"):
+        if not hasattr(MODELS[NETWORKS[dataset]], "batch_norm"):
             unread.add("batch_norm")
         given = {name: self.settings[name] for name in RUN_KEYS if name not in unread}
         return {name: value for name, value in given.items() if value is not None}

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
-from smcda._io import whole_file
+from smcda._io import atomic_write
 from smcda.config import cache_dir
 from smcda.errors import SmcdaError
 from smcda.models.base import FastCode
@@ -115,7 +115,7 @@ def _library() -> Path:
     folder = Path(jax.config.values["jax_compilation_cache_dir"] or cache_dir()) / "native"
     library = folder / f"gradients-{identity.hexdigest()[:16]}.so"
     if not library.exists():
-        with whole_file(library) as unfinished:
+        with atomic_write(library) as unfinished:
             include = f"-I{jax.ffi.include_dir()}"
             _run(compiler, *_FLAGS, include, str(_SOURCES / "gradients.cc"), "-o", str(unfinished))
     return library
