@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from lib.labels import LABELS, escape
 from lib.latex import grouped, inline_math, setting
-from lib.tables import rounded
+from lib.tables import CELL, rounded
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "workflow" / "resources" / "published_table.csv"
@@ -49,7 +49,9 @@ def make(tmp_path):
         files |= {"summary": summary, "published": published}
         files |= {"template": ROOT / "paper" / "templates" / f"{table}.tex.j2"}
         output = SimpleNamespace(tex=tmp_path / "t.tex", csv=tmp_path / "t.csv")
-        params = SimpleNamespace(table=table, schemes=schemes, datasets=datasets, kernels=["ld", "hmc"])
+        cells = [(d, s, k) for s in schemes for d in datasets for k in ("ld", "hmc")]
+        runs = [dict(zip(CELL, cell, strict=True)) | {"seed": 0} for cell in cells]
+        params = SimpleNamespace(table=table, runs=runs)
         make_table.main(SimpleNamespace(input=SimpleNamespace(**files), output=output, params=params))
         with output.csv.open() as stream:
             records = list(csv.DictReader(stream))

@@ -58,6 +58,11 @@ def axis(keys: Iterable[tuple[str, ...]], *places: int) -> list[Any]:
     )
 
 
+def extremes(values: pd.Series, decimals: int) -> str:
+    """The smallest and the largest value."""
+    return f"{values.min():.{decimals}f} to {values.max():.{decimals}f}"
+
+
 def published_speedup(published: pd.DataFrame, key: Key) -> float:
     """Full batch's published seconds over this cell's."""
     full = number(published, (key[0], "full_batch", key[2]), "runtime_s_mean")

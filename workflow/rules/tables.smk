@@ -46,9 +46,7 @@ rule table:
     localrule: True
     params:
         table="{table}",
-        schemes=STUDY.settings["schemes"],
-        datasets=STUDY.settings["datasets"],
-        kernels=STUDY.settings["kernels"],
+        runs=STUDY.runs(),
     message:
         "Making table {wildcards.table}"
     script:

@@ -15,7 +15,7 @@ from lib.labels import SCORES, escape
 from lib.latex import grouped, inline_math, macros, setting
 from lib.reference import PRIOR_SCALE, PRIORS, mean_scores, read_reference, select_study
 from lib.script import run_script
-from lib.tables import printed, published_speedup, read_cells
+from lib.tables import extremes, printed, published_speedup, read_cells
 
 Numbers = dict[str, str]
 
@@ -70,11 +70,6 @@ def clock_numbers(published: pd.DataFrame, settings: dict[str, Any]) -> Numbers:
         "work/hmc": grouped(s * n // ((s + 1) * c)),
         "work/uncached": grouped(n // c),
     }
-
-
-def extremes(values: pd.Series, decimals: int) -> str:
-    """The smallest and the largest value."""
-    return f"{values.min():.{decimals}f} to {values.max():.{decimals}f}"
 
 
 def reference_numbers(runs: pd.DataFrame, published: pd.DataFrame) -> Numbers:

@@ -13,7 +13,19 @@ from lib.labels import SCORES, label
 from lib.latex import render
 from lib.reference import PRIORS, mean_scores, read_reference, select_study
 from lib.script import run_script
-from lib.tables import CELL, Key, Record, axis, best, number, printed, published_speedup, read_cells, rounded
+from lib.tables import (
+    CELL,
+    Key,
+    Record,
+    axis,
+    best,
+    extremes,
+    number,
+    printed,
+    published_speedup,
+    read_cells,
+    rounded,
+)
 
 STUDY_METRICS = ("test_log_likelihood", "test_accuracy", "runtime_s")
 LAST_EVALUATIONS = 5
@@ -125,13 +137,13 @@ def stability(files: Any, keys: list[Key]) -> list[Record]:
     for key in [key for key in keys if key[1] == "constant"]:
         evaluations = rows_of(select_study(traces), key).sort_values("iteration").groupby("seed")
         last = evaluations.tail(LAST_EVALUATIONS).groupby("seed")["test_accuracy"]
-        record = {"dataset": key[0], "kernel": key[2], "final_range": extremes(last.max() - last.min())}
+        record = {"dataset": key[0], "kernel": key[2], "final_range": extremes(last.max() - last.min(), 1)}
         for name, cells in (("published_std", published), ("std", scores)):
             record |= {name: printed(cells, key, "test_accuracy", "std")}
         for prior in PRIORS:
             found = rows_of(select_study(curvature, prior), key)
             unstable = found["eigenvalue"] > 4 / (found["step_size"] ** 2 * found["n_train"])
-            record |= {f"sharpness_{prior}": extremes(found["eigenvalue"])}
+            record |= {f"sharpness_{prior}": extremes(found["eigenvalue"], 1)}
             record |= {f"unstable_{prior}": f"{unstable.sum()} of {len(found)}"}
         records.append(record)
     return records
@@ -142,11 +154,6 @@ def rows_of(table: pd.DataFrame, key: Key) -> pd.DataFrame:
     return table[(table[CELL] == list(key)).all(axis=1)]
 
 
-def extremes(values: pd.Series) -> str:
-    """The smallest and the largest value."""
-    return f"{values.min():.1f} to {values.max():.1f}"
-
-
 TABLES = {
     table.__name__: table for table in (study, versus_published, speedups, comparison, ablations, stability)
 }
@@ -154,12 +161,12 @@ TABLES = {
 
 def main(job: Any) -> None:
     """Write the table that the rule names."""
-    params = job.params
-    keys = [(d, s, k) for s in params.schemes for d in params.datasets for k in params.kernels]
-    records = TABLES[params.table](job.input, keys)
+    keys = axis([tuple(run[name] for name in CELL) for run in job.params.runs], 0, 1, 2)
+    keys = keys or list(read_cells(job.input.published).index)
+    records = TABLES[job.params.table](job.input, keys)
     pd.DataFrame(records).to_csv(job.output.csv, index=False)
     cells = {tuple(r[name] for name in (*CELL, "metric")): r for r in records if "metric" in r}
-    context = {"records": records, "cells": cells, "datasets": params.datasets, "kernels": params.kernels}
+    context = {"records": records, "cells": cells, "datasets": axis(keys, 0), "kernels": axis(keys, 2)}
     context |= {"schemes": axis(cells, 1), "metrics": axis(cells, 3), "scores": SCORES, "priors": PRIORS}
     Path(job.output.tex).write_text(render(job.input.template, **context))
 
