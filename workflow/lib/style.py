@@ -1,7 +1,7 @@
-"""One look for all figures: sizes, fonts, axes and legends.
+"""One look for all figures: sizes, axes and legends.
 
-Colours, markers and names are those of `lib.labels`. Legends are gathered from what the panels hold, so that
-nothing is named that is not drawn.
+Fonts and lines are set in figures.mplstyle; colours, markers and names are those of `lib.labels`. Legends are
+gathered from what the panels hold, so that nothing is named that is not drawn.
 """
 
 from collections.abc import Iterable
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import matplotlib.style
 import numpy as np
 import pandas as pd
 from matplotlib import ticker
@@ -19,33 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
 matplotlib.use("Agg")
-matplotlib.rcParams.update(
-    {
-        "font.family": "DejaVu Sans",  # comes with matplotlib, so it is the same everywhere
-        "font.size": 8,
-        "axes.titlesize": 8,
-        "axes.labelsize": 8,
-        "xtick.labelsize": 7,
-        "ytick.labelsize": 7,
-        "legend.fontsize": 7.5,
-        "legend.frameon": False,
-        "legend.handlelength": 2.6,
-        "legend.columnspacing": 1.2,
-        "axes.linewidth": 0.6,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "axes.axisbelow": True,
-        "grid.color": "0.9",
-        "grid.linewidth": 0.5,
-        "lines.linewidth": 1.3,
-        "lines.markersize": 4,
-        "xtick.major.width": 0.6,
-        "ytick.major.width": 0.6,
-        "pdf.fonttype": 42,
-        "svg.fonttype": "none",
-    }
-)
+matplotlib.style.use(Path(__file__).with_name("figures.mplstyle"))
 
 COLUMN, PAGE = 3.4, 7.0
 """Widths, in inches, of one column and of the whole page."""

@@ -41,6 +41,7 @@ rule figure:
     input:
         unpack(lambda wildcards: FIGURES[wildcards.figure][1]),
         source=lambda wildcards: sources(FIGURES[wildcards.figure][0]),
+        style=WORKFLOW / "lib" / "figures.mplstyle",
     output:
         pdf=out("figures/{figure}.pdf"),
         png=report(

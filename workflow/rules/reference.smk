@@ -64,6 +64,7 @@ use rule figure as reference_figure with:
         summary=rules.reference_study.output.summary,
         table=rules.reference_study.output.traces,
         source=rules.figure.input.source,
+        style=rules.figure.input.style,
     output:
         pdf=out("reference/figures/reference_{figure}.pdf"),
         png=out("reference/figures/reference_{figure}.png"),
