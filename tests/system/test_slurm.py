@@ -149,7 +149,7 @@ def rough(project, cluster):
     before = jobs()
     mishaps.start()
     config = ["output_dir=rough", "datasets=[mnist]", "schemes=[linear]", "kernels=[ld]", "seeds=[0,1,2,3]"]
-    config += ["iterations=500"]
+    config += ["iterations=3000"]  # long enough to be stopped well before the end
     with edited(project / "workflow" / "rules" / "run.smk", '"smcda run --data', fails):
         result = snakemake(project, "summary", *PROFILE, "--retries", "1", config=config)
     mishaps.over.set()
@@ -172,7 +172,7 @@ def test_a_job_over_its_memory_fails_and_the_others_finish(rough):
     of_slurm = logs.parents[6] / ".snakemake" / "slurm_logs" / "rule_run" / "runs_mnist_linear_ld_2"
     assert all("exceeded memory limit" in log.read_text() for log in of_slurm.iterdir())
     for seed in (0, 1, 3):
-        assert metrics(rough, seed)["iterations"] == 500
+        assert metrics(rough, seed)["iterations"] == 3000
 
 
 def test_a_cancelled_job_is_retried_and_resumes_from_its_checkpoint(rough):

@@ -17,6 +17,12 @@ REFERENCE_TABLES = [
 ]
 
 
+# `use rule` does not inherit that a rule is local.
+localrules:
+    reference_table,
+    reference_figure,
+
+
 rule reference_study:
     input:
         runs=REFERENCE["runs"],
