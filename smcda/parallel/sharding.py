@@ -14,7 +14,6 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from smcda.errors import BadInput
-from smcda.smc.batches import Window
 from smcda.smc.likelihood import BatchLikelihood, LikelihoodSums
 from smcda.smc.sampler import SMCState
 
@@ -74,20 +73,18 @@ def shard_likelihood(likelihood: BatchLikelihood, placement: Placement | None) -
     )
 
 
-def state_sharding(placement: Placement) -> Any:
-    """Where each part of a state lives; per-particle scalars are replicated."""
+def state_sharding(placement: Placement | None) -> tuple[Any, Any]:
+    """Where each part of a state lives, and where everything else does; None for a single device.
+
+    Per-particle scalars are replicated, like everything else.
+    """
+    if placement is None:
+        return None, None
     replicated: Any = placement.replicated
     particles: Any = placement.sharded(0)
-    gradients: Any = placement.sharded(1)
-    return SMCState(
-        particles=particles,
-        log_weights=replicated,
-        likelihood=LikelihoodSums(replicated, gradients),
-        window=Window(replicated, replicated, replicated, replicated),
-        root_ancestor=replicated,
-        log_evidence=replicated,
-        iteration=replicated,
-    )
+    likelihood = LikelihoodSums(replicated, placement.sharded(1))  # pyright: ignore[reportArgumentType]
+    everything = SMCState(*[replicated] * len(SMCState._fields))
+    return everything._replace(particles=particles, likelihood=likelihood), replicated
 
 
 def to_host(arrays: Any) -> Any:
