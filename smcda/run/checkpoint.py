@@ -19,7 +19,6 @@ import os
 import re
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -51,15 +50,12 @@ class Checkpoints:
         self.folder = parent.absolute() / digest(self._manifest)
         self.saved_at: int | None = None
         """The iteration of the newest checkpoint that is known to be good."""
-        self.seconds = 0.0
-        """Time spent on saving."""
 
     def save(self, iteration: int, arrays: Any) -> int | None:
         """Save a pytree of host arrays; a failure is reported in one line and changes nothing else.
 
         Returns the iteration of the newest checkpoint that is known to be good.
         """
-        started = time.perf_counter()
         try:
             # Newer than the last good one: it could not be used, and would count as the newest.
             for step in _steps(self.folder):
@@ -76,7 +72,6 @@ class Checkpoints:
         except Exception as error:  # whatever Orbax or the system says, sampling must go on
             logger.warning("the checkpoint of iteration %d could not be saved: %s", iteration, _reason(error))
             self._remove_partial()
-        self.seconds += time.perf_counter() - started
         return self.saved_at
 
     def restore(self, like: Any) -> Any | None:

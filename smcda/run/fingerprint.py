@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from smcda import __version__
 
 if TYPE_CHECKING:  # the workflow needs `numeric_sources` only, and must not wait for JAX
-    from smcda.config import SamplerConfig
+    from smcda.config import RunConfig
     from smcda.parallel.plan import ExecutionPlan
 
 ROUNDING = (
@@ -28,17 +28,22 @@ ROUNDING = (
 )
 
 
-def fingerprint(config: "SamplerConfig", plan: "ExecutionPlan", **more: Any) -> dict[str, Any]:
-    """Everything the result depends on, by name; `more` is what only the caller knows."""
+def fingerprint(config: "RunConfig", plan: "ExecutionPlan", data_sha256: str) -> dict[str, Any]:
+    """Everything the result depends on, by name."""
     import jax
 
     return {
-        **config.resolved(),
+        **config.sampler.resolved(),
         "micro_batch": plan.micro_batch,
         "particle_chunk": plan.particle_chunk,
         "devices": plan.n_devices,
         "gradients": plan.gradients,
-        **more,
+        "network": config.network,
+        "batch_norm": config.batch_norm,
+        "prior_scale": config.prior_scale,
+        "seed": config.seed,
+        "data_sha256": data_sha256,
+        "evaluate_every": config.evaluate_every,
         "smcda": __version__,
         "sources": numeric_sources(),
         "jax": version("jax"),

@@ -95,7 +95,7 @@ class Run:
         wraparound = config.first_batch + self.plan.micro_batch
         data = to_device(x, y, seed=seed if shuffle else None, wraparound=wraparound)
         keys = jax.random.split(jax.random.key(seed))
-        self._sharded, self._replicated = state_sharding(self.plan.placement)
+        self._sharded, self._replicated = state_sharding(self.plan.mesh)
         placed = jax.device_put((*keys, self.schedule.first, data, params), self._replicated)
         key_init, self._key, first, self.data, self.params = placed
         self.compile_s = time.perf_counter() - started

@@ -6,6 +6,8 @@ not in them.
 """
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,17 +26,23 @@ class MetricsLog:
         """Nothing has been measured yet."""
         self._columns = {name: np.full(n_iterations, np.nan) for name in TRACED}
         self.last: dict[str, Any] = {}
-        self.seconds = dict.fromkeys(TIMERS, 0.0)
+        self.seconds: dict[str, float] = dict.fromkeys(TIMERS, 0.0)
         self.resumed = 0
 
     def evaluate(self, predictor: Predictor, run: Run, labels: np.ndarray) -> None:
         """Score the particles as they are now."""
-        started = time.perf_counter()
-        predictive = predictor(run.state.particles, run.state.log_weights)
-        self.last = predictor.likelihood.metrics(predictive, labels)
+        with self.timed("evaluation_s"):
+            predictive = predictor(run.state.particles, run.state.log_weights)
+            self.last = predictor.likelihood.metrics(predictive, labels)
         for name, column in self._columns.items():
             column[run.iteration - 1] = self.last[name]
-        self.seconds["evaluation_s"] += time.perf_counter() - started
+
+    @contextmanager
+    def timed(self, timer: str) -> Iterator[None]:
+        """Add the time spent inside to a timer."""
+        started = time.perf_counter()
+        yield
+        self.seconds[timer] += time.perf_counter() - started
 
     def columns(self) -> dict[str, list[float | None]]:
         """The metrics' columns of the trace, None between evaluations."""

@@ -12,7 +12,6 @@ two are equal to rounding.
 import ctypes
 import hashlib
 import os
-import platform
 import shutil
 import subprocess
 from importlib.metadata import version
@@ -107,9 +106,10 @@ def _library() -> Path:
     )
     if compiler is None:
         raise NotBuilt("no C++ compiler is there (Debian: apt install g++)")
-    identity = hashlib.sha256(
-        "\n".join((_run(compiler, "--version"), *_FLAGS, version("jaxlib"), _processor())).encode()
-    )
+    # What `-march=native` means on this CPU: a library built for one may not run on another.
+    instructions = _run(compiler, *_FLAGS, "-dM", "-E", "-x", "c++", "/dev/null")
+    parts = (_run(compiler, "--version"), *_FLAGS, instructions, version("jaxlib"))
+    identity = hashlib.sha256("\n".join(parts).encode())
     for source in sorted((*_SOURCES.glob("*.h"), *_SOURCES.glob("*.cc"))):
         identity.update(source.read_bytes())
     folder = Path(jax.config.values["jax_compilation_cache_dir"] or cache_dir()) / "native"
@@ -127,12 +127,3 @@ def _run(*command: str) -> str:
         said = (done.stderr.strip().splitlines() or ["nothing said"])[0]
         raise NotBuilt(f"the C++ compiler {command[0]} failed: {said}")
     return done.stdout
-
-
-def _processor() -> str:
-    """What `-march=native` depends on: a library built for one CPU may not run on another."""
-    described = Path("/proc/cpuinfo")
-    if not described.exists():
-        return platform.processor() + platform.machine()
-    lines = described.read_text().splitlines()
-    return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
