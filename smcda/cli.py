@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     configure_logging()
     try:
         given = make_parser().parse_args(arguments)
-        return given.call(given)
+        given.call(given)
     except SmcdaError as error:
         logger.error("%s", error)
         return error.exit_code
@@ -135,17 +135,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         logger.error("interrupted")
         return 130
+    return 0
 
 
-def _data(given: argparse.Namespace) -> int:
+def _data(given: argparse.Namespace) -> None:
     """Write one verified .npz file of a dataset: train_x train_y test_x test_y, uint8."""
     from smcda.data.mnist import prepare
 
     prepare(**{name: value for name, value in vars(given).items() if name != "call"})
-    return 0
 
 
-def _run(given: argparse.Namespace) -> int:
+def _run(given: argparse.Namespace) -> None:
     """Sample the posterior of a network's weights and write metrics.json and trace.csv into a folder.
 
     Defaults are the published values where there are any.
@@ -165,7 +165,6 @@ def _run(given: argparse.Namespace) -> int:
             f"test accuracy {results['test_accuracy']:.2f} %, test log-likelihood "
             f"{results['test_log_likelihood']:.4f}, {results['runtime_s']:.1f} s of sampling: {config.out}"
         )
-    return 0
 
 
 def _sample(config: RunConfig, process: ProcessConfig) -> dict[str, Any]:
@@ -186,7 +185,7 @@ def _sample(config: RunConfig, process: ProcessConfig) -> dict[str, Any]:
     return execute(config, choose_view(process.quiet))
 
 
-def _bench(given: argparse.Namespace) -> int:
+def _bench(given: argparse.Namespace) -> None:
     """Measure ratios, interleaved in one process, in about 20 minutes.
 
     Ours against a plain implementation, against the machine's matrix product, against BlackJAX where it is
@@ -198,7 +197,6 @@ def _bench(given: argparse.Namespace) -> int:
 
     jax.config.update("jax_compilation_cache_dir", str(given.compilation_cache))
     bench(given.measures, given.quick, given.json)
-    return 0
 
 
 def _values(given: argparse.Namespace, config: type) -> dict[str, Any]:

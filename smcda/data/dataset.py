@@ -51,23 +51,16 @@ def load(path: Path) -> Dataset:
             keys = [key for key in (*ARRAYS, "name", "sha256") if key in archive]
             found = {key: np.asarray(archive[key]) for key in keys}
     except Exception as error:  # numpy and zipfile raise nearly anything on damaged or foreign files
-        raise BadInput(
-            f"{path} cannot be read as .npz: {one_line(error)}; write it by `smcda data`"
-        ) from error
+        raise BadInput(f"{path} cannot be read as .npz: {error}; write it by `smcda data`") from error
     missing = [key for key in ARRAYS if key not in found]
     if missing:
         raise BadInput(f"{path} lacks the array {', '.join(missing)}; it must hold {', '.join(ARRAYS)}")
-    name = one_line(found.get("name", path.stem))
+    name = " ".join(str(found.get("name", path.stem)).split())
     dataset = checked(str(path), name, {key: found[key] for key in ARRAYS})
-    recorded = one_line(found.get("sha256", dataset.sha256))
+    recorded = str(found.get("sha256", dataset.sha256))
     if recorded != dataset.sha256:
         raise BadInput(f"{path} was altered: sha256 {dataset.sha256}, recorded {recorded}; write it again")
     return dataset
-
-
-def one_line(value: Any) -> str:
-    """Return the text of an exception or an array on one line."""
-    return " ".join(str(value).split())
 
 
 def checked(where: str, name: str, arrays: dict[str, np.ndarray]) -> Dataset:

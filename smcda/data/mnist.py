@@ -30,7 +30,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from smcda._io import exclusive
-from smcda.data.dataset import ARRAYS, Dataset, checked, load, one_line, save
+from smcda.data.dataset import Dataset, checked, load, save
 from smcda.errors import BadInput
 
 DATASETS = {
@@ -90,19 +90,17 @@ def _read(name: str, mirror: Path | None, cache: Path | None, bundled: bool) -> 
             return read_mirror(name, mirror)
         return _read_files(name, _download(name, cache))
     except OSError as error:
-        raise BadInput(
-            f"{name} cannot be read: {one_line(error)}; give another --mirror or --cache"
-        ) from error
+        raise BadInput(f"{name} cannot be read: {error}; give another --mirror or --cache") from error
 
 
 def _first(dataset: Dataset, n_train: int | None, n_test: int | None) -> Dataset:
     """Keep the first images of each part."""
+    arrays = {}
     for part, wanted in (("train", n_train), ("test", n_test)):
         there = len(getattr(dataset, f"{part}_x"))
         if wanted is not None and not 1 <= wanted <= there:
             raise BadInput(f"--{part} is {wanted}, but {dataset.name} has {there}: choose from 1 to {there}")
-    sizes = {"train": n_train, "test": n_test}
-    arrays = {key: getattr(dataset, key)[: sizes[key.split("_")[0]]] for key in ARRAYS}
+        arrays |= {key: getattr(dataset, key)[:wanted] for key in (f"{part}_x", f"{part}_y")}
     return checked(dataset.name, dataset.name, arrays)
 
 
@@ -136,7 +134,7 @@ def _parse_idx(path: Path, content: bytes, n_dimensions: int) -> UInt8[np.ndarra
     try:
         raw = gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
-        raise BadInput(f"{path} is not a whole gzip file ({one_line(error)}); fetch it again") from error
+        raise BadInput(f"{path} is not a whole gzip file ({error}); fetch it again") from error
     magic, offset = bytes([0, 0, 8, n_dimensions]), 4 + 4 * n_dimensions
     if raw[:4] != magic or len(raw) < offset:
         raise BadInput(
@@ -182,7 +180,7 @@ def _download(name: str, cache: Path | None) -> dict[str, Path]:
             # One after the other: a failure leaves no thread behind that the process would wait for.
             return {key: Path(manager.download(url + file)) for key, file in FILES.items()}
     except NonMatchingChecksumError as error:
-        raise BadInput(f"{name} was downloaded altered ({one_line(error)}); {remedy}") from error
+        raise BadInput(f"{name} was downloaded altered ({error}); {remedy}") from error
     except (requests.RequestException, tfds.download.DownloadError, TimeoutError) as error:
         raise BadInput(f"{url} cannot be reached ({type(error).__name__}); {remedy}") from error
 

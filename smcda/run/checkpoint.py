@@ -103,7 +103,8 @@ class Checkpoints:
     def _read(self, step: int, like: Any) -> Any:
         """The arrays of a step, if they are this run's and as they were saved; raises anything if not."""
         manifest = _manifest_of(self.folder / str(step))
-        self._compare_fingerprint(manifest)
+        if difference := self._difference(manifest):
+            raise InvalidCheckpoint(difference)
         # Compared before any array is read, so that nothing of a wrong size is allocated.
         if manifest["kinds"] != _kinds(like):
             raise InvalidCheckpoint("its arrays are not those of this run")
@@ -114,9 +115,10 @@ class Checkpoints:
                 raise InvalidCheckpoint(f"array {name} is not as it was saved")
         return arrays
 
-    def _compare_fingerprint(self, manifest: dict[str, Any]) -> None:
-        if differing := differences(self._manifest["fingerprint"], manifest["fingerprint"]):
-            raise InvalidCheckpoint(f"it was made with another {', '.join(differing)}")
+    def _difference(self, manifest: dict[str, Any]) -> str:
+        """What makes a checkpoint another run's, in words; nothing if it is this one's."""
+        names = differences(self._manifest["fingerprint"], manifest["fingerprint"])
+        return f"it was made with another {', '.join(names)}" if names else ""
 
     @contextmanager
     def _manager(self) -> Iterator[tuple[Any, Any]]:
@@ -151,14 +153,11 @@ class Checkpoints:
         """Name the newest checkpoint of each run that had the same output folder and another fingerprint."""
         for folder in sorted(self.folder.parent.glob("*")):
             for step in _steps(folder)[-1:]:
-                try:
+                with suppress(OSError, ValueError, TypeError, KeyError):  # damaged: we can't tell whose it is
                     manifest = _manifest_of(folder / str(step))
-                    if manifest["out"] == self._manifest["out"]:
-                        self._compare_fingerprint(manifest)
-                except InvalidCheckpoint as difference:
-                    logger.warning("checkpoint %s is not used: %s", folder / str(step), difference)
-                except (OSError, ValueError, TypeError, KeyError):
-                    pass  # damaged, and of a run that we can't name
+                    difference = self._difference(manifest)
+                    if difference and manifest["out"] == self._manifest["out"]:
+                        logger.warning("checkpoint %s is not used: %s", folder / str(step), difference)
 
 
 def _steps(folder: Path) -> list[int]:
@@ -186,10 +185,8 @@ def _by_name(arrays: Any) -> list[tuple[str, np.ndarray]]:
 
 def _fsync_all(folder: Path) -> None:
     """Put a step on the disk before the next one replaces the step that is there."""
-    for parent, _, names in os.walk(folder):
-        for path in (*(Path(parent, name) for name in names), Path(parent)):
-            fsync(path)
-    fsync(folder.parent)
+    for path in (*folder.rglob("*"), folder, folder.parent):
+        fsync(path)
 
 
 @cache

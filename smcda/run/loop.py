@@ -5,6 +5,7 @@ look. That number is traced, like everything else that varies, so a run compiles
 start and the block) whatever its scheme, and looking more or less often never changes the result.
 """
 
+import dataclasses
 import time
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,11 +18,12 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 from smcda.config import SamplerConfig
 from smcda.errors import BadInput, Diverged
 from smcda.models.base import Model
-from smcda.models.priors import flattened
+from smcda.models.priors import Parameters, Prior, flattened
 from smcda.parallel.plan import make_plan
 from smcda.parallel.sharding import state_sharding, to_host
 from smcda.smc.batches import ShuffledData, Window, to_device
 from smcda.smc.kernels import KERNELS
+from smcda.smc.likelihood import LogLikelihood
 from smcda.smc.resampling import RESAMPLERS
 from smcda.smc.sampler import SMCInfo, SMCKernel, SMCParams, SMCState, init, step
 from smcda.smc.schedules import make_schedule
@@ -108,7 +110,11 @@ class Run:
         self._row_seconds = np.zeros(config.iterations)
         self.state: SMCState = self._timed(start, key_init, first, self.data)
         self._check_alive()
-        self._trace = jax.device_put(self._empty_trace(), self._replicated)
+        # A trace of zeros with the shapes and types that `step` reports.
+        one_step = partial(step, kernel=self.kernel, params=self.params, data=self.data)
+        _, row = jax.eval_shape(one_step, self._key, self.state)
+        empty = jax.tree.map(lambda value: jnp.zeros((config.iterations, *value.shape), value.dtype), row)
+        self._trace = jax.device_put(empty, self._replicated)
         self._block = self._compile(
             partial(run_block, self.kernel),
             *(self._key, self.state, self._trace, jnp.asarray(0, jnp.int32), self.params, self.data),
@@ -201,14 +207,6 @@ class Run:
         corrected = self.config.weight_target == "previous" or self.config.scheme == "full_batch"
         return float(self.state.log_evidence) if complete and corrected else None
 
-    def _empty_trace(self) -> SMCInfo:
-        """A trace of zeros with the shapes and types that `step` reports."""
-        _, row = jax.eval_shape(
-            partial(step, kernel=self.kernel), self._key, self.state, params=self.params, data=self.data
-        )
-        n_rows = self.config.iterations
-        return jax.tree.map(lambda value: jnp.zeros((n_rows, *value.shape), value.dtype), row)
-
     def _compile(self, function: Any, *arguments: Any, **options: Any) -> Any:
         started = time.perf_counter()
         compiled = jax.jit(function, **options).lower(*arguments).compile()
@@ -228,3 +226,39 @@ class Run:
                 f"no particle has a finite log-density any more at iteration {max(self.iteration - 1, 0)} "
                 f"with step_size h = {h:g}: lower it (try {h / 2:g})"
             )
+
+
+class Posterior(NamedTuple):
+    """Weighted samples: parameters with a leading particle axis, weights that sum to one."""
+
+    parameters: Parameters
+    weights: Float[np.ndarray, " particle"]
+    log_evidence: float | None
+    trace: dict[str, np.ndarray]
+
+
+def sample(
+    log_likelihood: LogLikelihood,
+    prior: Prior,
+    x: Any,
+    y: Any,
+    *,
+    seed: int = 0,
+    shuffle: bool = True,
+    **settings: Any,
+) -> Posterior:
+    """Sample the posterior of any model: the package's one-call interface.
+
+    `log_likelihood(parameters, x, y)` gives the log-likelihood of each example of a slice; parameters
+    are whatever pytree `prior` draws. Settings are the options of `SamplerConfig`, by name. With `shuffle`
+    false the data are used in the order given.
+    """
+    known = [field.name for field in dataclasses.fields(SamplerConfig)]
+    for name in settings:
+        if name not in known:
+            raise BadInput(f"setting {name!r} is unknown: choose from {', '.join(known)}")
+    config = SamplerConfig(**settings)
+    run = Run(Model(log_likelihood, prior), np.asarray(x), np.asarray(y), config, seed, shuffle)
+    run.advance(config.iterations)
+    parameters = jax.vmap(run.flat.unravel)(run.state.particles)
+    return Posterior(parameters, np.exp(np.asarray(run.state.log_weights)), run.log_evidence(), run.trace())

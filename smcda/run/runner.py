@@ -31,10 +31,8 @@ logger = logging.getLogger("smcda")
 BLOCK_SECONDS = 1.0
 """How long the host waits before it looks again; the result does not depend on it."""
 
-REPEATED = (
-    *("network", "scheme", "kernel", "seed", "particles", "iterations"),
-    *("batch_norm", "prior_scale", "data_sha256"),
-)
+REPEATED = ("network", "scheme", "kernel", "seed", "particles", "iterations")
+REPEATED += ("batch_norm", "prior_scale", "data_sha256")
 """Parts of the fingerprint that `metrics.json` also has at its top, where tables look for them."""
 
 
@@ -69,11 +67,11 @@ class _Execution:
             model, data.train_x, data.train_y, config.sampler, config.seed, gradients=config.gradients
         )
         assert run.plan.outputs is not None and model.likelihood is not None  # a classifier has both
-        self._predictor = Predictor(
+        predictor = Predictor(
             run.plan.outputs, model.likelihood, data.test_x, run.state.particles, run.state.log_weights
         )
-        self._metrics = MetricsLog(config.sampler.iterations)
-        self._metrics.seconds["compile_s"] = run.compile_s + self._predictor.compile_s
+        self._metrics = MetricsLog(config.sampler.iterations, predictor, data.test_y)
+        self._metrics.seconds["compile_s"] = run.compile_s + predictor.compile_s
         self._provenance = provenance()
         self._fingerprint = fingerprint(config, run.plan, data.sha256)
         self._checkpoints = Checkpoints(config.checkpoints, self._fingerprint, config.out)
@@ -111,7 +109,7 @@ class _Execution:
             per_iteration = (run.runtime_s - seconds) / (run.iteration - first)
             block = max(1, min(4 * block, int(block_seconds / per_iteration)))
             if run.iteration % evaluate_every == 0 or run.is_finished:
-                self._evaluate()
+                self._metrics.evaluate(run)
             self._report(run.iteration, self._status())
             if run.is_finished:
                 break
@@ -122,10 +120,7 @@ class _Execution:
                 saved = time.monotonic()
         if not self._metrics.last:
             # Resumed from a checkpoint of the last iteration: only writing had failed.
-            self._evaluate()
-
-    def _evaluate(self) -> None:
-        self._metrics.evaluate(self._predictor, self._run, self._data.test_y)
+            self._metrics.evaluate(run)
 
     def _status(self) -> str:
         """One short line: M_k, beta, J_eff, the last test accuracy, time left."""
@@ -133,9 +128,8 @@ class _Execution:
         accuracy = self._metrics.last.get("test_accuracy")
         tested = "" if accuracy is None else f"  test {accuracy:.2f} %"
         left = timedelta(seconds=round(self._run.seconds_left()))
-        return (
-            f"M {last['batch_size']}  beta {last['beta']:.2f}  J_eff {last['ess']:.1f}{tested}  left {left}"
-        )
+        target = f"M {last['batch_size']}  beta {last['beta']:.2f}"
+        return f"{target}  J_eff {last['ess']:.1f}{tested}  left {left}"
 
     def _to_save(self) -> dict[str, Any]:
         return {"run": self._run.to_save(), "metrics": self._metrics.to_save()}
