@@ -74,8 +74,3 @@ def state_sharding(mesh: Mesh | None) -> tuple[Any, Any]:
     gradients: Any = sharded(mesh, 1)
     state = SMCState(*[replicated] * len(SMCState._fields))
     return state._replace(particles=particles, likelihood=LikelihoodSums(replicated, gradients)), replicated
-
-
-def to_host(arrays: Any) -> Any:
-    """Whole arrays of the host."""
-    return jax.tree.map(np.asarray, arrays)

@@ -52,10 +52,7 @@ class Checkpoints:
         """The iteration of the newest checkpoint that is known to be good."""
 
     def save(self, iteration: int, arrays: Any) -> int | None:
-        """Save a pytree of host arrays; a failure is reported in one line and changes nothing else.
-
-        Returns the iteration of the newest checkpoint that is known to be good.
-        """
+        """Save a pytree of host arrays; a failure is reported in one line. Returns `saved_at`."""
         try:
             # Newer than the last good one: it could not be used, and would count as the newest.
             for step in _steps(self.folder):

@@ -10,7 +10,6 @@ from jaxtyping import Array, Float, Shaped
 
 from smcda.models.base import ParticleOutputs
 from smcda.models.likelihoods import Likelihood
-from smcda.parallel.sharding import to_host
 
 
 class Predictor:
@@ -50,4 +49,4 @@ class Predictor:
         def joined(part: np.ndarray) -> np.ndarray:
             return part.astype(np.float64).reshape(-1, *part.shape[2:])[: self._n_examples]
 
-        return jax.tree.map(joined, to_host(self._predict(particles, log_weights, self._slices)))
+        return jax.tree.map(joined, jax.device_get(self._predict(particles, log_weights, self._slices)))

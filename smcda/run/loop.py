@@ -20,7 +20,7 @@ from smcda.errors import BadInput, Diverged
 from smcda.models.base import Model
 from smcda.models.priors import Parameters, Prior, flattened
 from smcda.parallel.plan import make_plan
-from smcda.parallel.sharding import state_sharding, to_host
+from smcda.parallel.sharding import state_sharding
 from smcda.smc.batches import ShuffledData, Window, to_device
 from smcda.smc.kernels import KERNELS
 from smcda.smc.likelihood import LogLikelihood
@@ -150,7 +150,7 @@ class Run:
 
     def to_save(self) -> Saved:
         """Where the run stands, as arrays of the host; nothing is copied on the device."""
-        state, trace = to_host((self.state, self._trace))
+        state, trace = jax.device_get((self.state, self._trace))
         return Saved(state, trace, self._row_seconds.copy(), np.asarray(self.runtime_s))
 
     def restore(self, saved: Saved) -> None:

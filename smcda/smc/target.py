@@ -33,10 +33,7 @@ class FlatPrior(NamedTuple):
 
 
 def extend_cache(
-    sums: LikelihoodSums,
-    before: Window,
-    after: Window,
-    evaluate: Callable[[Window], LikelihoodSums],
+    sums: LikelihoodSums, before: Window, after: Window, evaluate: Callable[[Window], LikelihoodSums]
 ) -> tuple[LikelihoodSums, Int[Array, ""]]:
     """Carry the sums of unmoved particles over to the next window; also count the examples evaluated for it.
 
