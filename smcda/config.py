@@ -152,9 +152,7 @@ class ProcessConfig:
     quiet: bool = option(False, "no progress")
     device: str = option("auto", "device", choices=("auto", "cpu", "gpu"))
     threads: int | None = option(None, "CPU threads", at_least=1, unset="all")
-    compilation_cache: Path = option(
-        cache_dir(), "folder that caches compiled programs for the next run", symbol="DIR"
-    )
+    compilation_cache: Path = option(cache_dir(), "folder that caches compiled programs", symbol="DIR")
 
     def __post_init__(self) -> None:
         check(self)

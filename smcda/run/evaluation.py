@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Shaped
 
 from smcda.models.base import ParticleOutputs
 from smcda.models.likelihoods import Likelihood
+from smcda.smc.likelihood import Particles
 
 
 class Predictor:
@@ -20,7 +21,7 @@ class Predictor:
         outputs: ParticleOutputs,
         likelihood: Likelihood,
         x: Shaped[np.ndarray, "example ..."],
-        particles: Float[Array, "particle parameter"],
+        particles: Particles,
         log_weights: Float[Array, " particle"],
         slice_length: int = 200,
     ) -> None:
@@ -41,9 +42,7 @@ class Predictor:
         self._predict = jax.jit(predict).lower(particles, log_weights, self._slices).compile()
         self.compile_s = time.perf_counter() - started
 
-    def __call__(
-        self, particles: Float[Array, "particle parameter"], log_weights: Float[Array, " particle"]
-    ) -> Any:
+    def __call__(self, particles: Particles, log_weights: Float[Array, " particle"]) -> Any:
         """Mix the particles' predictions under their weights; arrays of the host, in double precision."""
 
         def joined(part: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ from smcda.config import cache_dir
 from smcda.errors import SmcdaError
 from smcda.models.base import FastCode
 from smcda.smc.batches import ShuffledData, Window
-from smcda.smc.likelihood import LikelihoodSums
+from smcda.smc.likelihood import LikelihoodSums, Particles
 
 NETWORKS = ("lenet5", "fashion_cnn")
 """Networks that there is native code for."""
@@ -59,9 +59,7 @@ def load(network: str, reference: UInt8[Array, "reference 28 28"] | None = None)
     options = {} if reference is None else {"images_each": np.int64(len(reference))}
     test_images = () if reference is None else (reference,)
 
-    def likelihood(
-        particles: Float[Array, "particle parameter"], data: ShuffledData, window: Window
-    ) -> LikelihoodSums:
+    def likelihood(particles: Particles, data: ShuffledData, window: Window) -> LikelihoodSums:
         n_particles, n_parameters = particles.shape
         shapes = ((2, n_particles), (2, n_particles, n_parameters))
         bounds = jnp.stack([window.start, window.split, window.stop])
@@ -69,7 +67,7 @@ def load(network: str, reference: UInt8[Array, "reference 28 28"] | None = None)
         return LikelihoodSums(*sums(particles, data.x, data.y, bounds, **options))
 
     def logits(
-        particles: Float[Array, "particle parameter"], images: UInt8[Array, "image 28 28"]
+        particles: Particles, images: UInt8[Array, "image 28 28"]
     ) -> Float[Array, "particle image 10"]:
         shape = jax.ShapeDtypeStruct((len(particles), len(images), 10), jnp.float32)
         return jax.ffi.ffi_call(_target(code, "logits"), shape)(particles, images, *test_images)
