@@ -111,9 +111,7 @@ def read_mirror(name: str, mirror: Path) -> Dataset:
     paths = {key: mirror / name / file for key, file in FILES.items()}
     missing = [path.name for path in paths.values() if not path.is_file()]
     if missing:
-        raise BadInput(
-            f"the mirror lacks {', '.join(missing)}; put every file of {name} into {mirror / name}/"
-        )
+        raise BadInput(f"the mirror lacks {', '.join(missing)}; {mirror / name}/ must hold every file")
     return _read_files(name, paths)
 
 

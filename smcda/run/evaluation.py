@@ -45,7 +45,7 @@ class Predictor:
     def __call__(self, particles: Particles, log_weights: Float[Array, " particle"]) -> Any:
         """Mix the particles' predictions under their weights; arrays of the host, in double precision."""
 
-        def joined(part: np.ndarray) -> np.ndarray:
-            return part.astype(np.float64).reshape(-1, *part.shape[2:])[: self._n_examples]
+        def joined(part: Array) -> np.ndarray:
+            return np.asarray(part, np.float64).reshape(-1, *part.shape[2:])[: self._n_examples]
 
-        return jax.tree.map(joined, jax.device_get(self._predict(particles, log_weights, self._slices)))
+        return jax.tree.map(joined, self._predict(particles, log_weights, self._slices))

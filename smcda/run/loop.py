@@ -150,7 +150,8 @@ class Run:
 
     def to_save(self) -> Saved:
         """Where the run stands, as arrays of the host; nothing is copied on the device."""
-        state, trace = jax.device_get((self.state, self._trace))
+        # Not jax.device_get, which makes arrays on the device.
+        state, trace = jax.tree.map(np.asarray, (self.state, self._trace))
         return Saved(state, trace, self._row_seconds.copy(), np.asarray(self.runtime_s))
 
     def restore(self, saved: Saved) -> None:

@@ -23,7 +23,6 @@ class StopSignals:
     """
 
     def __init__(self) -> None:
-        """Note nothing yet."""
         self.received: str | None = None
         self._received_at = 0.0
         self._previous: dict[int, Any] = {}

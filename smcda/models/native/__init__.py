@@ -122,6 +122,6 @@ def _library() -> Path:
 def _run(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["nothing said"])[0]
-        raise NotBuilt(f"the C++ compiler {command[0]} failed: {said}")
+        message = (done.stderr.strip().splitlines() or ["no message"])[0]
+        raise NotBuilt(f"the C++ compiler {command[0]} failed: {message}")
     return done.stdout

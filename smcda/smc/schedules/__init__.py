@@ -5,6 +5,7 @@ the figures know it from `SCHEDULES`.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from smcda.config import SamplerConfig
 from smcda.smc.schedules.base import BatchPlan, NextWindow, Schedule, ScheduleArgs
@@ -14,7 +15,7 @@ from smcda.smc.schedules.smooth import smooth_data_annealing
 __all__ = ["SCHEDULES", "BatchPlan", "NextWindow", "Schedule", "ScheduleArgs", "make_schedule"]
 
 SCHEDULES: dict[str, Callable[[ScheduleArgs], Schedule]] = {
-    **{name: fixed(plan) for name, plan in FIXED.items()},
+    **{name: partial(fixed, plan) for name, plan in FIXED.items()},
     "smooth_data_annealing": smooth_data_annealing,
 }
 

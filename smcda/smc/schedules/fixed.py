@@ -90,15 +90,11 @@ def windows(plan: BatchPlan, n_data: int) -> Window:
     return Window(*map(jnp.asarray, (starts, splits, stops, np.ones(len(ranges), np.float32))))
 
 
-def fixed(planned: Callable[[ScheduleArgs], BatchPlan]) -> Callable[[ScheduleArgs], Schedule]:
+def fixed(planned: Callable[[ScheduleArgs], BatchPlan], args: ScheduleArgs) -> Schedule:
     """Make a schedule of a plan that depends on nothing but the iteration."""
-
-    def build(args: ScheduleArgs) -> Schedule:
-        plan = planned(args)
-        table = windows(plan, args.n_data)
-        return Schedule(Window(*(column[0] for column in table)), look_up, table, plan, is_fixed=True)
-
-    return build
+    plan = planned(args)
+    table = windows(plan, args.n_data)
+    return Schedule(Window(*(column[0] for column in table)), look_up, table, plan, is_fixed=True)
 
 
 def look_up(
