@@ -11,20 +11,21 @@ ends. The file itself stays, because removing it would let two processes lock tw
 import errno
 import logging
 import os
+import secrets
 import socket
-import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from glob import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
 POLL_SECONDS = 0.1
 _NO_LOCKS_HERE = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 logger = logging.getLogger("smcda")
+Attempted = TypeVar("Attempted")
 
 
 @contextmanager
@@ -35,24 +36,21 @@ def atomic_write(path: Path) -> Iterator[Path]:
     """
     path = Path(path)
     prefix = f".{path.name}.{socket.gethostname()}-"
+    temporary = path.parent / f"{prefix}{os.getpid()}-{secrets.token_hex(4)}{path.suffix}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_stale(path.parent, prefix)
-        prefix = f"{prefix}{os.getpid()}-"
-        descriptor, name = tempfile.mkstemp(prefix=prefix, suffix=path.suffix, dir=path.parent)
-        os.close(descriptor)
-        temporary = Path(name)
+        temporary.touch(exist_ok=False)
         try:
             yield temporary
             fsync(temporary)
-            temporary.chmod(0o666 & ~_umask())
             temporary.replace(path)
             fsync(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         # A failed write names no file, a failed open the temporary one.
-        if error.filename is None or Path(error.filename).name.startswith(prefix):
+        if error.filename is None or Path(error.filename).name == temporary.name:
             error.filename = str(path)
         raise
 
@@ -76,12 +74,17 @@ def fsync(path: Path) -> None:
 def exclusive(path: Path, doing: str) -> Iterator[None]:
     """Hold the lock file `path`; while another process does, say once for what we wait, and wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if (lock := try_lock(path)) is None:
-        logger.warning("waiting for another process that is %s", doing)
-        while (lock := try_lock(path)) is None:
-            time.sleep(POLL_SECONDS)
-    with lock:
+    with wait_for(lambda: try_lock(path), f"waiting for another process that is {doing}"):
         yield
+
+
+def wait_for(attempt: Callable[[], Attempted | None], message: str) -> Attempted:
+    """What `attempt` returns as soon as that is not None; `message` says once for what we wait."""
+    if (found := attempt()) is None:
+        logger.warning(message)
+        while (found := attempt()) is None:
+            time.sleep(POLL_SECONDS)
+    return found
 
 
 def try_lock(path: Path) -> AbstractContextManager[Any] | None:
@@ -107,10 +110,3 @@ def _remove_stale(folder: Path, prefix: str) -> None:
             path.unlink(missing_ok=True)
         except (PermissionError, ValueError):
             pass  # alive, but another user's; or a name that was not given here
-
-
-def _umask() -> int:
-    """The process's umask, which can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

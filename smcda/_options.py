@@ -53,24 +53,21 @@ class Option(NamedTuple):
     @property
     def names(self) -> list[str]:
         """The allowed names; none where any value of the type is allowed."""
-        return list(
-            pkgutil.resolve_name(self.choices) if isinstance(self.choices, str) else self.choices or ()
-        )
+        table = pkgutil.resolve_name(self.choices) if isinstance(self.choices, str) else self.choices
+        return list(table or ())
 
     def describe(self) -> str:
         """Description, choices and default in one line."""
         text = self.help + (f": {', '.join(self.names)}" if self.names else "")
-        default = self.unset if self.default is None else self.default
-        return (
-            text if self.required or self.kind is bool or default is None else f"{text} (default: {default})"
-        )
+        if self.required or self.kind is bool:
+            return text
+        return f"{text} (default: {self.unset if self.default is None else self.default})"
 
     def refuse(self, value: Any, rule: str) -> BadInput:
         """The error of a value that breaks a rule."""
         hint = "leave it out to have it chosen" if self.default is None else f"{self.default} is the default"
-        return BadInput(
-            f"{self.name} is {value!r}, but must be {rule}: {'set it' if self.required else hint}"
-        )
+        fix = "set it" if self.required else hint
+        return BadInput(f"{self.name} is {value!r}, but must be {rule}: {fix}")
 
     def check(self, value: Any) -> Any:
         """The value if it keeps the rules, NumPy's numbers as Python's; raises `BadInput` otherwise."""

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from smcda import __version__
 from smcda._options import Option, options
 from smcda.config import ProcessConfig, RunConfig, SamplerConfig
-from smcda.errors import BadInput, SmcdaError, configure_logging, from_os_error
+from smcda.errors import BadInput, SmcdaError, configure_logging
 
 logger = logging.getLogger("smcda")
 
@@ -27,8 +27,6 @@ example, with the images that come with the package:
   smcda run --data mnist.npz --network lenet5 --scheme linear --kernel hmc --seed 0 --out run \\
             --particles 10 --iterations 50 --step-size 0.01 --batch-size 100
 """
-
-
 METAVARS = {int: "N", float: "X", str: "NAME", Path: "PATH"}
 
 
@@ -60,8 +58,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"smcda {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="{data,run,bench}")
-    for name, (call, add, summary, description) in COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=description)
+    for name, (call, add, summary) in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=call.__doc__)
         command.set_defaults(call=call)
         command.add_options = add
     return parser
@@ -91,7 +89,8 @@ def add_option(group: argparse._ActionsContainer, option: Option) -> None:
 
 
 def _add_data(parser: _Parser) -> None:
-    parser.add_argument("dataset", help="mnist or fashion_mnist")
+    """Add the arguments of `prepare`, by their names there."""
+    parser.add_argument("name", metavar="dataset", help="mnist or fashion_mnist")
     parser.add_argument("--out", type=Path, required=True, metavar="F.npz", help="the file to write")
     parser.add_argument(
         "--bundled", action="store_true", help="the small subset inside the package (offline)"
@@ -100,13 +99,13 @@ def _add_data(parser: _Parser) -> None:
         "--mirror", type=Path, metavar="DIR", help="take the four IDX files from DIR/<dataset>/ (offline)"
     )
     parser.add_argument("--cache", type=Path, metavar="DIR", help="folder of TFDS's downloads")
-    parser.add_argument("--train", type=int, metavar="N", help="use only the first N training images")
-    parser.add_argument("--test", type=int, metavar="N", help="use only the first N test images")
+    for part, images in (("train", "training"), ("test", "test")):
+        text = f"use only the first N {images} images"
+        parser.add_argument(f"--{part}", dest=f"n_{part}", type=int, metavar="N", help=text)
 
 
 def _add_run(parser: _Parser) -> None:
-    groups = (("run", RunConfig), ("sampler", SamplerConfig), ("process", ProcessConfig))
-    for title, config in groups:
+    for title, config in (("run", RunConfig), ("sampler", SamplerConfig), ("process", ProcessConfig)):
         group = parser.add_argument_group(title)
         for option in options(config):
             add_option(group, option)
@@ -116,9 +115,8 @@ def _add_bench(parser: _Parser) -> None:
     parser.add_argument("measures", nargs="*", help="which to take (default: all)")
     parser.add_argument("--json", type=Path, metavar="F", help="also write the figures to a file")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works")
-    add_option(
-        parser, next(option for option in options(ProcessConfig) if option.name == "compilation_cache")
-    )
+    cache = next(option for option in options(ProcessConfig) if option.name == "compilation_cache")
+    add_option(parser, cache)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -126,34 +124,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     configure_logging()
     try:
         given = make_parser().parse_args(arguments)
-        return given.call(given)
+        given.call(given)
     except SmcdaError as error:
         logger.error("%s", error)
         return error.exit_code
     except OSError as error:
-        logger.error("%s", from_os_error(error))
+        # Such as a full disk.
+        logger.error("%s: %s", error.filename or "file", error.strerror or error)
         return SmcdaError.exit_code
     except KeyboardInterrupt:
         logger.error("interrupted")
         return 130
-
-
-def _data(given: argparse.Namespace) -> int:
-    from smcda.data.mnist import prepare
-
-    prepare(
-        given.dataset,
-        given.out,
-        mirror=given.mirror,
-        cache=given.cache,
-        bundled=given.bundled,
-        n_train=given.train,
-        n_test=given.test,
-    )
     return 0
 
 
-def _run(given: argparse.Namespace) -> int:
+def _data(given: argparse.Namespace) -> None:
+    """Write one verified .npz file of a dataset: train_x train_y test_x test_y, uint8."""
+    from smcda.data.mnist import prepare
+
+    prepare(**{name: value for name, value in vars(given).items() if name != "call"})
+
+
+def _run(given: argparse.Namespace) -> None:
+    """Sample the posterior of a network's weights and write metrics.json and trace.csv into a folder.
+
+    Defaults are the published values where there are any.
+    """
     from smcda.parallel.gpu_lock import reserve_gpus
 
     process = ProcessConfig(**_values(given, ProcessConfig))
@@ -163,10 +159,15 @@ def _run(given: argparse.Namespace) -> int:
         os.environ["NPROC"] = str(process.threads)
     # Reserved before JAX looks at the devices, and held until the run is over.
     with reserve_gpus(process.device, config.sampler.devices or 1):
-        return _sample(config, process)
+        results = _sample(config, process)
+    if not process.quiet:
+        print(
+            f"test accuracy {results['test_accuracy']:.2f} %, test log-likelihood "
+            f"{results['test_log_likelihood']:.4f}, {results['runtime_s']:.1f} s of sampling: {config.out}"
+        )
 
 
-def _sample(config: RunConfig, process: ProcessConfig) -> int:
+def _sample(config: RunConfig, process: ProcessConfig) -> dict[str, Any]:
     import jax
 
     from smcda.run.progress import choose_view
@@ -181,23 +182,21 @@ def _sample(config: RunConfig, process: ProcessConfig) -> int:
             "device gpu is not there: install the extra (pip install 'smcda[cuda]') on a machine with an "
             "NVIDIA GPU, or choose --device cpu"
         )
-    results = execute(config, choose_view(process.quiet))
-    if not process.quiet:
-        print(
-            f"test accuracy {results['test_accuracy']:.2f} %, test log-likelihood "
-            f"{results['test_log_likelihood']:.4f}, {results['runtime_s']:.1f} s of sampling: {config.out}"
-        )
-    return 0
+    return execute(config, choose_view(process.quiet))
 
 
-def _bench(given: argparse.Namespace) -> int:
+def _bench(given: argparse.Namespace) -> None:
+    """Measure ratios, interleaved in one process, in about 20 minutes.
+
+    Ours against a plain implementation, against the machine's matrix product, against BlackJAX where it is
+    installed.
+    """
     import jax
 
     from smcda.bench import bench
 
     jax.config.update("jax_compilation_cache_dir", str(given.compilation_cache))
     bench(given.measures, given.quick, given.json)
-    return 0
 
 
 def _values(given: argparse.Namespace, config: type) -> dict[str, Any]:
@@ -206,26 +205,9 @@ def _values(given: argparse.Namespace, config: type) -> dict[str, Any]:
 
 
 COMMANDS = {
-    "data": (
-        _data,
-        _add_data,
-        "prepare a dataset as one verified file",
-        "Write one verified .npz file of a dataset: train_x train_y test_x test_y, uint8.",
-    ),
-    "run": (
-        _run,
-        _add_run,
-        "sample the posterior of a network's weights",
-        "Sample the posterior of a network's weights and write metrics.json and trace.csv into a folder. "
-        "Defaults are the published values where there are any.",
-    ),
-    "bench": (
-        _bench,
-        _add_bench,
-        "measure how fast this machine samples",
-        "Measure ratios, interleaved in one process: ours against a plain implementation, against the "
-        "machine's matrix product, against BlackJAX where it is installed. Takes about 20 minutes.",
-    ),
+    "data": (_data, _add_data, "prepare a dataset as one verified file"),
+    "run": (_run, _add_run, "sample the posterior of a network's weights"),
+    "bench": (_bench, _add_bench, "measure how fast this machine samples"),
 }
 
 

@@ -59,15 +59,10 @@ class SamplerConfig:
     beta_restart: float = option(0.1, "beta of a joining minibatch in SDA", above=0, at_most=1)
     refine_from: float = option(0.9, "share of K before all data are used", above=0, at_most=1)
     micro_batch: int | None = option(None, "examples that XLA evaluates at once", at_least=1, unset=CHOSEN)
-    particle_chunk: int | None = option(
-        None, "particles that XLA evaluates at once", at_least=1, unset=CHOSEN
-    )
-    devices: int | None = option(
-        None, "devices that share the particles", at_least=1, unset="all that divide J"
-    )
+    particle_chunk: int | None = option(None, "particles XLA evaluates at once", at_least=1, unset=CHOSEN)
+    devices: int | None = option(None, "devices for the particles", at_least=1, unset="all that divide J")
 
     def __post_init__(self) -> None:
-        """Check every rule that does not depend on the data."""
         check(self)
         kernel = resolve_name(KERNELS)[self.kernel]
         if kernel.steps_are_fixed and self.n_leapfrog_steps != kernel.default_steps:
@@ -88,15 +83,11 @@ class SamplerConfig:
 
     def check_data(self, n_data: int) -> None:
         """Refuse batches larger than the training data."""
-        for name, symbol, value in (
-            ("batch_size", "kappa", self.batch_size),
-            ("initial_batch", "C", self.first_batch),
-        ):
-            if value > n_data:
-                raise BadInput(
-                    f"{name} ({symbol}) is {value}, more than the {n_data} training examples: "
-                    f"choose at most {n_data}"
-                )
+        sizes = {"batch_size (kappa)": self.batch_size, "initial_batch (C)": self.first_batch}
+        for name, size in sizes.items():
+            if size > n_data:
+                rule = f"more than the {n_data} training examples: choose at most {n_data}"
+                raise BadInput(f"{name} is {size}, {rule}")
 
     def resolved(self) -> dict[str, Any]:
         """All options by name, with None replaced where the value follows from the others."""
@@ -129,9 +120,7 @@ class RunConfig:
         None, "folder for checkpoints until the run is done", symbol="DIR", unset="beside the output folder"
     )
     checkpoint_every: float = option(
-        300.0,
-        "seconds between checkpoints; 0 saves one only when a signal stops the run",
-        at_least=0,
+        300.0, "seconds between checkpoints; 0 saves one only when a signal stops the run", at_least=0
     )
     gradients: str = option(
         "auto",
@@ -140,7 +129,6 @@ class RunConfig:
     )
 
     def __post_init__(self) -> None:
-        """Check everything that can be known before the data are read."""
         check(self)
         if self.batch_norm and not hasattr(resolve_name(MODELS)[self.network], "batch_norm"):
             raise BadInput(f"batch_norm is not an option of network {self.network}: leave it out")
@@ -164,10 +152,7 @@ class ProcessConfig:
     quiet: bool = option(False, "no progress")
     device: str = option("auto", "device", choices=("auto", "cpu", "gpu"))
     threads: int | None = option(None, "CPU threads", at_least=1, unset="all")
-    compilation_cache: Path = option(
-        cache_dir(), "folder that caches compiled programs for the next run", symbol="DIR"
-    )
+    compilation_cache: Path = option(cache_dir(), "folder that caches compiled programs", symbol="DIR")
 
     def __post_init__(self) -> None:
-        """Check every rule."""
         check(self)

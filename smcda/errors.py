@@ -36,11 +36,6 @@ class Stopped(SmcdaError):
     exit_code = 75
 
 
-def from_os_error(error: OSError) -> SmcdaError:
-    """A failure of the system, such as a full disk, in one line."""
-    return SmcdaError(f"{error.filename or 'file'}: {error.strerror or error}")
-
-
 class _OneLineOnStderr(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print one line, whatever a name that is quoted in it contains."""

@@ -24,27 +24,20 @@ import zlib
 from concurrent.futures import Future
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import UInt8
 
 from smcda._io import exclusive
-from smcda.data.dataset import ARRAYS, Dataset, checked, load, one_line, save
+from smcda.data.dataset import Dataset, checked, load, save
 from smcda.errors import BadInput
 
-
-class Source(NamedTuple):
-    """What TFDS calls a dataset, and the address under which it registered the four files."""
-
-    tfds_name: str
-    url: str
-
-
-DATASETS: dict[str, Source] = {
-    "mnist": Source("mnist", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
-    "fashion_mnist": Source("fashion_mnist", "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"),
+DATASETS = {
+    "mnist": "https://storage.googleapis.com/cvdf-datasets/mnist/",
+    "fashion_mnist": "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
 }
+"""The address under which TFDS, which uses the same names, registered the four files of each dataset."""
 
 FILES = {
     "train_x": "train-images-idx3-ubyte.gz",
@@ -97,19 +90,17 @@ def _read(name: str, mirror: Path | None, cache: Path | None, bundled: bool) -> 
             return read_mirror(name, mirror)
         return _read_files(name, _download(name, cache))
     except OSError as error:
-        raise BadInput(
-            f"{name} cannot be read: {one_line(error)}; give another --mirror or --cache"
-        ) from error
+        raise BadInput(f"{name} cannot be read: {error}; give another --mirror or --cache") from error
 
 
 def _first(dataset: Dataset, n_train: int | None, n_test: int | None) -> Dataset:
     """Keep the first images of each part."""
+    arrays = {}
     for part, wanted in (("train", n_train), ("test", n_test)):
         there = len(getattr(dataset, f"{part}_x"))
         if wanted is not None and not 1 <= wanted <= there:
             raise BadInput(f"--{part} is {wanted}, but {dataset.name} has {there}: choose from 1 to {there}")
-    sizes = {"train": n_train, "test": n_test}
-    arrays = {key: getattr(dataset, key)[: sizes[key.split("_")[0]]] for key in ARRAYS}
+        arrays |= {key: getattr(dataset, key)[:wanted] for key in (f"{part}_x", f"{part}_y")}
     return checked(dataset.name, dataset.name, arrays)
 
 
@@ -128,9 +119,9 @@ def read_mirror(name: str, mirror: Path) -> Dataset:
 
 def _read_files(name: str, paths: dict[str, Path]) -> Dataset:
     """Read a dataset from its canonical files, each held against its registered checksum."""
-    arrays, registered = {}, _registered(DATASETS[name])
+    arrays, registered = {}, _registered(name)
     for key, path in paths.items():
-        content, url = path.read_bytes(), DATASETS[name].url + FILES[key]
+        content, url = path.read_bytes(), DATASETS[name] + FILES[key]
         expected, found = registered[url].checksum, hashlib.sha256(content).hexdigest()
         if found != expected:
             raise BadInput(f"{path} has sha256 {found}, not the registered {expected}; replace it by {url}")
@@ -143,7 +134,7 @@ def _parse_idx(path: Path, content: bytes, n_dimensions: int) -> UInt8[np.ndarra
     try:
         raw = gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
-        raise BadInput(f"{path} is not a whole gzip file ({one_line(error)}); fetch it again") from error
+        raise BadInput(f"{path} is not a whole gzip file ({error}); fetch it again") from error
     magic, offset = bytes([0, 0, 8, n_dimensions]), 4 + 4 * n_dimensions
     if raw[:4] != magic or len(raw) < offset:
         raise BadInput(
@@ -155,11 +146,11 @@ def _parse_idx(path: Path, content: bytes, n_dimensions: int) -> UInt8[np.ndarra
     return np.frombuffer(raw, np.uint8, offset=offset).reshape(shape)
 
 
-def _registered(source: Source) -> dict[str, Any]:
+def _registered(name: str) -> dict[str, Any]:
     """Return TFDS's registered size and checksum of every file of a dataset, by address."""
     import tensorflow_datasets as tfds  # heavy, and of use only here and in _download
 
-    return tfds.builder_cls(source.tfds_name).url_infos or {}
+    return tfds.builder_cls(name).url_infos or {}
 
 
 def _download(name: str, cache: Path | None) -> dict[str, Path]:
@@ -175,23 +166,23 @@ def _download(name: str, cache: Path | None) -> dict[str, Path]:
             _must_answer(resource.url)
             return super()._download(resource)
 
-    source = DATASETS[name]
+    url = DATASETS[name]
     remedy = f"put {', '.join(FILES.values())} into DIR/{name}/ and give --mirror DIR"
     cache = cache or Path(DATA_DIR) / "downloads"
-    options = {"url_infos": _registered(source), "force_checksums_validation": True}
+    options = {"url_infos": _registered(name), "force_checksums_validation": True}
     tfds.disable_progress_bar()
     try:
         # Nothing will be extracted; the default folder for it would be created.
-        manager = Manager(download_dir=cache, extract_dir=cache, dataset_name=source.tfds_name, **options)
+        manager = Manager(download_dir=cache, extract_dir=cache, dataset_name=name, **options)
         # TFDS does not expect others to fill the same cache; one that is complete may be read-only.
         writable = not cache.exists() or os.access(cache, os.W_OK)
         with exclusive(cache / ".smcda.lock", f"downloading to {cache}") if writable else nullcontext():
             # One after the other: a failure leaves no thread behind that the process would wait for.
-            return {key: Path(manager.download(source.url + file)) for key, file in FILES.items()}
+            return {key: Path(manager.download(url + file)) for key, file in FILES.items()}
     except NonMatchingChecksumError as error:
-        raise BadInput(f"{name} was downloaded altered ({one_line(error)}); {remedy}") from error
+        raise BadInput(f"{name} was downloaded altered ({error}); {remedy}") from error
     except (requests.RequestException, tfds.download.DownloadError, TimeoutError) as error:
-        raise BadInput(f"{source.url} cannot be reached ({type(error).__name__}); {remedy}") from error
+        raise BadInput(f"{url} cannot be reached ({type(error).__name__}); {remedy}") from error
 
 
 def _must_answer(url: str) -> None:

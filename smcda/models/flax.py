@@ -18,11 +18,6 @@ def parameter_shapes(module: nn.Module, example_x: Any) -> Any:
     return jax.eval_shape(lambda x: module.init(jax.random.key(0), x), example)["params"]
 
 
-def count_parameters(module: nn.Module, example_x: Any) -> int:
-    """D, the number of weights and biases."""
-    return sum(leaf.size for leaf in jax.tree.leaves(parameter_shapes(module, example_x)))
-
-
 def from_flax(
     module: nn.Module, likelihood: Likelihood, prior: Prior, *test_arguments: Any, **more: Any
 ) -> Model:

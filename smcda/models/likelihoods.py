@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Integer
+from jaxtyping import Array, Float, Integer, Shaped
 
 N_BINS = 15
 
@@ -38,14 +38,6 @@ class ClassPredictive(NamedTuple):
 
     log_probabilities: Float[np.ndarray | Array, "example label"]
     votes: Float[np.ndarray | Array, "example label"]
-
-
-class Reliability(NamedTuple):
-    """How often the most probable class is right, by how probable it was said to be."""
-
-    confidence: Float[np.ndarray, " bin"]
-    accuracy: Float[np.ndarray, " bin"]
-    n_examples: Integer[np.ndarray, " bin"]
 
 
 def categorical() -> Likelihood:
@@ -87,26 +79,29 @@ def class_metrics(predictive: ClassPredictive, labels: Integer[np.ndarray, " exa
     truth = np.zeros_like(p)
     truth[rows, labels] = 1
     bins = reliability(predictive, labels)
-    share = bins.n_examples / len(labels)
+    share = bins["n_examples"] / len(labels)
     return {
         "test_log_likelihood": float(log_p[rows, labels].mean()),
         "test_accuracy": float(100 * np.mean(p.argmax(axis=1) == labels)),
-        "ece": float(np.sum(share * np.abs(bins.accuracy - bins.confidence))),
+        "ece": float(np.sum(share * np.abs(bins["accuracy"] - bins["confidence"]))),
         "brier": float(np.mean(np.sum((p - truth) ** 2, axis=1))),
         "predictive_entropy": float(-np.mean(np.sum(p * np.where(p > 0, log_p, 0.0), axis=1))),
         "disagreement": float(max(0.0, np.mean(1 - np.sum(np.asarray(predictive.votes) ** 2, axis=1)))),
-        "reliability": {name: column.tolist() for name, column in bins._asdict().items()},
+        "reliability": {name: column.tolist() for name, column in bins.items()},
     }
 
 
-def reliability(predictive: ClassPredictive, labels: Integer[np.ndarray, " example"]) -> Reliability:
-    """Bin examples by the probability of their most probable class; empty bins hold zeros."""
+def reliability(
+    predictive: ClassPredictive, labels: Integer[np.ndarray, " example"]
+) -> dict[str, Shaped[np.ndarray, " bin"]]:
+    """How often the most probable class is right, by how probable it was said to be; zero in empty bins."""
     p = np.exp(predictive.log_probabilities)
     confidence = p.max(axis=1)
     correct = p.argmax(axis=1) == labels
     which = np.clip((confidence * N_BINS).astype(int), 0, N_BINS - 1)
     count = np.bincount(which, minlength=N_BINS)
-    divisor = np.maximum(count, 1)
-    return Reliability(
-        np.bincount(which, confidence, N_BINS) / divisor, np.bincount(which, correct, N_BINS) / divisor, count
-    )
+    sums = {
+        "confidence": np.bincount(which, confidence, N_BINS),
+        "accuracy": np.bincount(which, correct, N_BINS),
+    }
+    return {name: total / np.maximum(count, 1) for name, total in sums.items()} | {"n_examples": count}

@@ -10,23 +10,20 @@ SLURM's numbers begin at 0 in every job where it hides other jobs' devices, so e
 different devices: the locks of a scheduler's job are its own.
 """
 
-import logging
 import os
 import tempfile
-import time
 from collections.abc import Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from smcda._io import POLL_SECONDS, try_lock
+from smcda._io import try_lock, wait_for
 from smcda.errors import BadInput
 
 FAKE_GPUS_VAR = "SMCDA_FAKE_GPUS"
 """Environment variable: number of GPUs to simulate, for tests on a machine without any."""
 
 JOB_ID_VARS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID")
-logger = logging.getLogger("smcda")
 
 
 @contextmanager
@@ -44,8 +41,9 @@ def reserve_gpus(
     if count > len(visible):
         raise BadInput(f"{count} GPUs are requested, but there are {len(visible)}: request fewer")
     files = {name: lock_file(name, environment) for name in visible}
-    with ExitStack() as locks:
-        held = _wait_for(count, files, locks)
+    message = f"all {len(files)} GPUs are taken, waiting for {count}"
+    held, locks = wait_for(lambda: _try_acquire(count, files), message)
+    with locks:
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(held)
         # By default JAX takes three quarters of a device's memory at once, whatever it needs, and
         # leaves too little for anybody else's process on it.
@@ -86,26 +84,14 @@ def _uses_gpu(device: str, environment: MutableMapping[str, str]) -> bool:
     return plugin and (not allowed or "cuda" in allowed or "gpu" in allowed)
 
 
-def _wait_for(count: int, files: dict[str, Path], locks: ExitStack) -> list[str]:
-    """Lock `count` devices, all or none of them at a time, so that two who want several never deadlock."""
-    warned = False
-    while not (held := _try_acquire(count, files, locks)):
-        if not warned:
-            logger.warning("all %d GPUs are taken, waiting for %d", len(files), count)
-            warned = True
-        time.sleep(POLL_SECONDS)
-    return held
-
-
-def _try_acquire(count: int, files: dict[str, Path], locks: ExitStack) -> list[str]:
-    """Lock the first `count` devices that are free; if there are fewer, lock none and return none."""
+def _try_acquire(count: int, files: dict[str, Path]) -> tuple[list[str], ExitStack] | None:
+    """Lock the first `count` devices that are free, or none: two who want several never deadlock."""
     held = []
-    with ExitStack() as attempt:
+    with ExitStack() as locks:
         for name, path in files.items():
             if (lock := try_lock(path)) is not None:
-                attempt.enter_context(lock)
+                locks.enter_context(lock)
                 held.append(name)
             if len(held) == count:
-                locks.push(attempt.pop_all())
-                return held
-    return []
+                return held, locks.pop_all()
+    return None

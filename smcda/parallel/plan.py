@@ -9,13 +9,14 @@ import math
 from typing import NamedTuple
 
 import jax
+from jax.sharding import Mesh
 
 from smcda.config import SamplerConfig
 from smcda.errors import BadInput
 from smcda.models.base import FastCode, Model, ParticleOutputs
 from smcda.models.native import NotBuilt
 from smcda.models.priors import Flattened
-from smcda.parallel.sharding import Placement, choose_devices, shard_likelihood
+from smcda.parallel.sharding import choose_devices, shard_likelihood
 from smcda.smc.likelihood import BatchLikelihood, xla_likelihood
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ class ExecutionPlan(NamedTuple):
     """The likelihood as the sampler calls it, and what it was made of.
 
     `gradients` names the code: a native library, or `xla`. `outputs` gives the predictions of all particles.
+    `mesh` has the devices that share the particles, and is None where there is only one.
     """
 
     likelihood: BatchLikelihood
@@ -32,18 +34,14 @@ class ExecutionPlan(NamedTuple):
     gradients: str
     micro_batch: int
     particle_chunk: int
-    placement: Placement | None
-
-    @property
-    def n_devices(self) -> int:
-        """How many devices share the particles."""
-        return 1 if self.placement is None else self.placement.mesh.size
+    mesh: Mesh | None
+    n_devices: int
 
 
 def make_plan(model: Model, flat: Flattened, config: SamplerConfig, gradients: str = "auto") -> ExecutionPlan:
     """Plan a run of `model`, whose flattened prior is `flat`; `gradients` is auto, native or xla."""
-    placement = choose_devices(config.devices, config.particles)
-    n_devices = 1 if placement is None else placement.mesh.size
+    mesh = choose_devices(config.devices, config.particles)
+    n_devices = 1 if mesh is None else mesh.size
     micro_batch = model.minibatch or config.micro_batch or choose_micro_batch(config)
     chunk = config.particle_chunk or choose_particle_chunk(config.particles // n_devices, flat.n_parameters)
     outputs, predict = None, model.predict
@@ -52,9 +50,8 @@ def make_plan(model: Model, flat: Flattened, config: SamplerConfig, gradients: s
     likelihood, name = xla_likelihood(model.log_likelihood, flat.unravel, micro_batch, chunk), "xla"
     if fast := choose_fast_code(model, gradients):
         likelihood, outputs, name = fast
-    return ExecutionPlan(
-        shard_likelihood(likelihood, placement), outputs, name, micro_batch, chunk, placement
-    )
+    likelihood = shard_likelihood(likelihood, mesh)
+    return ExecutionPlan(likelihood, outputs, name, micro_batch, chunk, mesh, n_devices)
 
 
 def choose_micro_batch(config: SamplerConfig) -> int:
@@ -81,15 +78,13 @@ def choose_fast_code(model: Model, gradients: str) -> FastCode | None:
 
     ``auto`` does without a compiler, and says so; ``native`` does not.
     """
-    if jax.default_backend() != "cpu":
-        why_not = "run on a CPU only"
-    elif model.native is None:
-        why_not = "exist for the built-in networks only"
-    else:
-        why_not = None
-    if gradients == "native" and why_not:
-        raise BadInput(f"gradients native {why_not}: choose --gradients xla")
-    if gradients == "xla" or why_not or model.native is None:
+    if gradients == "xla":
+        return None
+    if model.native is None or jax.default_backend() != "cpu":
+        if gradients == "native":
+            raise BadInput(
+                "gradients native run on a CPU, for the built-in networks only: choose --gradients xla"
+            )
         return None
     try:
         return model.native()

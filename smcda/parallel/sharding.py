@@ -7,39 +7,28 @@ out, so a run on four devices is the run on one, to rounding.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from smcda.errors import BadInput
-from smcda.smc.batches import Window
 from smcda.smc.likelihood import BatchLikelihood, LikelihoodSums
 from smcda.smc.sampler import SMCState
 
 AXIS = "particle"
 
 
-class Placement(NamedTuple):
-    """A mesh of devices: arrays with a particle axis are sharded along it, all others replicated."""
-
-    mesh: Mesh
-
-    @property
-    def replicated(self) -> NamedSharding:
-        """A copy on every device."""
-        return NamedSharding(self.mesh, PartitionSpec())
-
-    def sharded(self, axis: int) -> NamedSharding:
-        """Cut along one axis of an array."""
-        return NamedSharding(self.mesh, PartitionSpec(*[None] * axis, AXIS))
+def sharded(mesh: Mesh, axis: int) -> NamedSharding:
+    """One axis of an array, that of the particles, cut over the devices."""
+    return NamedSharding(mesh, PartitionSpec(*[None] * axis, AXIS))
 
 
 def choose_devices(
     requested: int | None, n_particles: int, available: Sequence[Any] | None = None
-) -> Placement | None:
-    """Place particles on so many devices; None for a single one, which needs no placing.
+) -> Mesh | None:
+    """A mesh of so many devices to share the particles; None for a single one, which needs no placing.
 
     Without a number, as many of the visible devices as divide the particles evenly.
     """
@@ -56,40 +45,32 @@ def choose_devices(
             f"particles is {n_particles}, which {requested} devices can't share evenly: choose a multiple of "
             f"{requested} (such as {near} or {near + requested}), or other --devices"
         )
-    return None if requested == 1 else Placement(Mesh(np.asarray(visible[:requested]), (AXIS,)))
+    return None if requested == 1 else Mesh(np.asarray(visible[:requested]), (AXIS,))
 
 
-def shard_likelihood(likelihood: BatchLikelihood, placement: Placement | None) -> BatchLikelihood:
+def shard_likelihood(likelihood: BatchLikelihood, mesh: Mesh | None) -> BatchLikelihood:
     """Let each device evaluate the particles that it holds."""
-    if placement is None:
+    if mesh is None:
         return likelihood
-    parts: Any = placement.sharded(1).spec
-    replicated = placement.replicated.spec
+    sums: Any = sharded(mesh, 1).spec
     return jax.shard_map(
         likelihood,
-        mesh=placement.mesh,
-        in_specs=(placement.sharded(0).spec, replicated, replicated),
-        out_specs=LikelihoodSums(parts, parts),
+        mesh=mesh,
+        in_specs=(sharded(mesh, 0).spec, PartitionSpec(), PartitionSpec()),
+        out_specs=LikelihoodSums(sums, sums),
         check_vma=False,
     )
 
 
-def state_sharding(placement: Placement) -> Any:
-    """Where each part of a state lives; per-particle scalars are replicated."""
-    replicated: Any = placement.replicated
-    particles: Any = placement.sharded(0)
-    gradients: Any = placement.sharded(1)
-    return SMCState(
-        particles=particles,
-        log_weights=replicated,
-        likelihood=LikelihoodSums(replicated, gradients),
-        window=Window(replicated, replicated, replicated, replicated),
-        root_ancestor=replicated,
-        log_evidence=replicated,
-        iteration=replicated,
-    )
+def state_sharding(mesh: Mesh | None) -> tuple[Any, Any]:
+    """Where each part of a state lives, and where everything else does; None for a single device.
 
-
-def to_host(arrays: Any) -> Any:
-    """Whole arrays of the host."""
-    return jax.tree.map(np.asarray, arrays)
+    Per-particle scalars are replicated, like everything else.
+    """
+    if mesh is None:
+        return None, None
+    replicated: Any = NamedSharding(mesh, PartitionSpec())
+    particles: Any = sharded(mesh, 0)
+    gradients: Any = sharded(mesh, 1)
+    state = SMCState(*[replicated] * len(SMCState._fields))
+    return state._replace(particles=particles, likelihood=LikelihoodSums(replicated, gradients)), replicated

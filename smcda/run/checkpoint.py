@@ -19,7 +19,6 @@ import os
 import re
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -51,15 +50,9 @@ class Checkpoints:
         self.folder = parent.absolute() / digest(self._manifest)
         self.saved_at: int | None = None
         """The iteration of the newest checkpoint that is known to be good."""
-        self.seconds = 0.0
-        """Time spent on saving."""
 
     def save(self, iteration: int, arrays: Any) -> int | None:
-        """Save a pytree of host arrays; a failure is reported in one line and changes nothing else.
-
-        Returns the iteration of the newest checkpoint that is known to be good.
-        """
-        started = time.perf_counter()
+        """Save a pytree of host arrays; a failure is reported in one line. Returns `saved_at`."""
         try:
             # Newer than the last good one: it could not be used, and would count as the newest.
             for step in _steps(self.folder):
@@ -76,7 +69,6 @@ class Checkpoints:
         except Exception as error:  # whatever Orbax or the system says, sampling must go on
             logger.warning("the checkpoint of iteration %d could not be saved: %s", iteration, _reason(error))
             self._remove_partial()
-        self.seconds += time.perf_counter() - started
         return self.saved_at
 
     def restore(self, like: Any) -> Any | None:
@@ -108,7 +100,8 @@ class Checkpoints:
     def _read(self, step: int, like: Any) -> Any:
         """The arrays of a step, if they are this run's and as they were saved; raises anything if not."""
         manifest = _manifest_of(self.folder / str(step))
-        self._compare_fingerprint(manifest)
+        if difference := self._difference(manifest):
+            raise InvalidCheckpoint(difference)
         # Compared before any array is read, so that nothing of a wrong size is allocated.
         if manifest["kinds"] != _kinds(like):
             raise InvalidCheckpoint("its arrays are not those of this run")
@@ -119,9 +112,10 @@ class Checkpoints:
                 raise InvalidCheckpoint(f"array {name} is not as it was saved")
         return arrays
 
-    def _compare_fingerprint(self, manifest: dict[str, Any]) -> None:
-        if differing := differences(self._manifest["fingerprint"], manifest["fingerprint"]):
-            raise InvalidCheckpoint(f"it was made with another {', '.join(differing)}")
+    def _difference(self, manifest: dict[str, Any]) -> str:
+        """What makes a checkpoint another run's, in words; nothing if it is this one's."""
+        names = differences(self._manifest["fingerprint"], manifest["fingerprint"])
+        return f"it was made with another {', '.join(names)}" if names else ""
 
     @contextmanager
     def _manager(self) -> Iterator[tuple[Any, Any]]:
@@ -156,14 +150,11 @@ class Checkpoints:
         """Name the newest checkpoint of each run that had the same output folder and another fingerprint."""
         for folder in sorted(self.folder.parent.glob("*")):
             for step in _steps(folder)[-1:]:
-                try:
+                with suppress(OSError, ValueError, TypeError, KeyError):  # damaged: we can't tell whose it is
                     manifest = _manifest_of(folder / str(step))
-                    if manifest["out"] == self._manifest["out"]:
-                        self._compare_fingerprint(manifest)
-                except InvalidCheckpoint as difference:
-                    logger.warning("checkpoint %s is not used: %s", folder / str(step), difference)
-                except (OSError, ValueError, TypeError, KeyError):
-                    pass  # damaged, and of a run that we can't name
+                    difference = self._difference(manifest)
+                    if difference and manifest["out"] == self._manifest["out"]:
+                        logger.warning("checkpoint %s is not used: %s", folder / str(step), difference)
 
 
 def _steps(folder: Path) -> list[int]:
@@ -191,10 +182,8 @@ def _by_name(arrays: Any) -> list[tuple[str, np.ndarray]]:
 
 def _fsync_all(folder: Path) -> None:
     """Put a step on the disk before the next one replaces the step that is there."""
-    for parent, _, names in os.walk(folder):
-        for path in (*(Path(parent, name) for name in names), Path(parent)):
-            fsync(path)
-    fsync(folder.parent)
+    for path in (*folder.rglob("*"), folder, folder.parent):
+        fsync(path)
 
 
 @cache

@@ -1,8 +1,6 @@
 """The posterior predictive on one fixed set of examples, compiled once for all evaluations of a run."""
 
 import time
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
@@ -12,7 +10,7 @@ from jaxtyping import Array, Float, Shaped
 
 from smcda.models.base import ParticleOutputs
 from smcda.models.likelihoods import Likelihood
-from smcda.parallel.sharding import to_host
+from smcda.smc.likelihood import Particles
 
 
 class Predictor:
@@ -23,7 +21,7 @@ class Predictor:
         outputs: ParticleOutputs,
         likelihood: Likelihood,
         x: Shaped[np.ndarray, "example ..."],
-        particles: Float[Array, "particle parameter"],
+        particles: Particles,
         log_weights: Float[Array, " particle"],
         slice_length: int = 200,
     ) -> None:
@@ -37,26 +35,17 @@ class Predictor:
         self._n_examples = len(x)
         self._slices = jnp.asarray(x[rows].reshape(n_slices, slice_length, *x.shape[1:]))
         started = time.perf_counter()
-        predict = jax.jit(partial(_predict_slices, outputs, likelihood.mixture))
-        self._predict = predict.lower(particles, log_weights, self._slices).compile()
+
+        def predict(particles: Array, log_weights: Array, slices: Array) -> Any:
+            return jax.lax.map(lambda x: likelihood.mixture(outputs(particles, x), log_weights), slices)
+
+        self._predict = jax.jit(predict).lower(particles, log_weights, self._slices).compile()
         self.compile_s = time.perf_counter() - started
 
-    def __call__(
-        self, particles: Float[Array, "particle parameter"], log_weights: Float[Array, " particle"]
-    ) -> Any:
+    def __call__(self, particles: Particles, log_weights: Float[Array, " particle"]) -> Any:
         """Mix the particles' predictions under their weights; arrays of the host, in double precision."""
 
         def joined(part: np.ndarray) -> np.ndarray:
             return part.astype(np.float64).reshape(-1, *part.shape[2:])[: self._n_examples]
 
-        return jax.tree.map(joined, to_host(self._predict(particles, log_weights, self._slices)))
-
-
-def _predict_slices(
-    outputs: ParticleOutputs,
-    mixture: Callable[[Array, Array], Any],
-    particles: Array,
-    log_weights: Array,
-    slices: Array,
-) -> Any:
-    return jax.lax.map(lambda x: mixture(outputs(particles, x), log_weights), slices)
+        return jax.tree.map(joined, jax.device_get(self._predict(particles, log_weights, self._slices)))

@@ -17,33 +17,34 @@ from typing import TYPE_CHECKING, Any
 from smcda import __version__
 
 if TYPE_CHECKING:  # the workflow needs `numeric_sources` only, and must not wait for JAX
-    from smcda.config import SamplerConfig
+    from smcda.config import RunConfig
     from smcda.parallel.plan import ExecutionPlan
 
-ROUNDING = (
-    "jax_enable_x64",
-    "jax_default_matmul_precision",
-    "jax_default_prng_impl",
-    "jax_threefry_partitionable",
-)
+ROUNDING = ("enable_x64", "default_matmul_precision", "default_prng_impl", "threefry_partitionable")
+"""JAX's options that change numbers."""
 
 
-def fingerprint(config: "SamplerConfig", plan: "ExecutionPlan", **more: Any) -> dict[str, Any]:
-    """Everything the result depends on, by name; `more` is what only the caller knows."""
+def fingerprint(config: "RunConfig", plan: "ExecutionPlan", data_sha256: str) -> dict[str, Any]:
+    """Everything the result depends on, by name."""
     import jax
 
     return {
-        **config.resolved(),
+        **config.sampler.resolved(),
         "micro_batch": plan.micro_batch,
         "particle_chunk": plan.particle_chunk,
         "devices": plan.n_devices,
         "gradients": plan.gradients,
-        **more,
+        "network": config.network,
+        "batch_norm": config.batch_norm,
+        "prior_scale": config.prior_scale,
+        "seed": config.seed,
+        "data_sha256": data_sha256,
+        "evaluate_every": config.evaluate_every,
         "smcda": __version__,
         "sources": numeric_sources(),
         "jax": version("jax"),
         "jaxlib": version("jaxlib"),
-        "jax_options": [str(getattr(jax.config, name)) for name in ROUNDING],
+        "jax_options": [str(getattr(jax.config, f"jax_{name}")) for name in ROUNDING],
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
         "device": _device(),
     }
@@ -67,10 +68,9 @@ def provenance() -> dict[str, str | None]:
     package = Path(__file__).parents[1]
 
     def git(*arguments: str) -> str | None:
+        command = ("git", "-C", package, *arguments)
         try:
-            done = subprocess.run(
-                ("git", "-C", package, *arguments), capture_output=True, text=True, timeout=10
-            )
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10)
         except (OSError, subprocess.TimeoutExpired):
             return None
         return None if done.returncode else done.stdout.strip()
@@ -108,16 +108,12 @@ def _device() -> str:
 
 
 def _available_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _processor() -> str:
     """The processor's model; Linux keeps it in a file, elsewhere Python knows it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
+    described = Path("/proc/cpuinfo")
+    lines = described.read_text().splitlines() if described.exists() else []
     names = [line.partition(":")[2] for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()

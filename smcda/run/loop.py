@@ -5,6 +5,7 @@ look. That number is traced, like everything else that varies, so a run compiles
 start and the block) whatever its scheme, and looking more or less often never changes the result.
 """
 
+import dataclasses
 import time
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,14 +18,15 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 from smcda.config import SamplerConfig
 from smcda.errors import BadInput, Diverged
 from smcda.models.base import Model
-from smcda.models.priors import Flattened, flattened
-from smcda.parallel.plan import ExecutionPlan, make_plan
-from smcda.parallel.sharding import state_sharding, to_host
-from smcda.smc.batches import ShuffledData, to_device
+from smcda.models.priors import Parameters, Prior, flattened
+from smcda.parallel.plan import make_plan
+from smcda.parallel.sharding import state_sharding
+from smcda.smc.batches import ShuffledData, Window, to_device
 from smcda.smc.kernels import KERNELS
+from smcda.smc.likelihood import LogLikelihood
 from smcda.smc.resampling import RESAMPLERS
 from smcda.smc.sampler import SMCInfo, SMCKernel, SMCParams, SMCState, init, step
-from smcda.smc.schedules import Schedule, make_schedule
+from smcda.smc.schedules import make_schedule
 
 
 def run_block(
@@ -51,47 +53,6 @@ def run_block(
     return jax.lax.while_loop(unfinished, iterate, (state, trace))
 
 
-class Assembly(NamedTuple):
-    """Everything a run is made of, before its first particle is drawn."""
-
-    kernel: SMCKernel
-    params: SMCParams
-    schedule: Schedule
-    data: ShuffledData
-    flat: Flattened
-    plan: ExecutionPlan
-
-
-def assemble(
-    model: Model,
-    x: Shaped[np.ndarray, "example ..."],
-    y: Shaped[np.ndarray, "label ..."],
-    config: SamplerConfig,
-    seed: int,
-    shuffle: bool = True,
-    gradients: str = "auto",
-) -> Assembly:
-    """Look up what the config names, plan the work and put the data on the device."""
-    if len(x) != len(y) or len(x) == 0:
-        raise BadInput(f"x has {len(x)} examples and y {len(y)}: give as many of each, and at least one")
-    schedule = make_schedule(config, len(x))
-    flat = flattened(model.prior)
-    plan = make_plan(model, flat, config, gradients)
-    kernel = SMCKernel(
-        plan.likelihood,
-        flat.prior,
-        schedule.next_window,
-        KERNELS[config.kernel],
-        RESAMPLERS[config.resampling],
-        config.weight_target == "previous",
-    )
-    step_size = jnp.asarray(config.step_size, jnp.float32)
-    params = SMCParams(step_size, jnp.asarray(config.n_leapfrog_steps, jnp.int32), schedule.params)
-    wraparound = config.first_batch + plan.micro_batch
-    data = to_device(x, y, seed=seed if shuffle else None, wraparound=wraparound)
-    return Assembly(kernel, params, schedule, data, flat, plan)
-
-
 class Saved(NamedTuple):
     """All that the rest of a run depends on and that its settings, seed and data do not give."""
 
@@ -114,42 +75,52 @@ class Run:
         shuffle: bool = True,
         gradients: str = "auto",
     ) -> None:
-        """Put the data on the device, compile, draw and weight the first particles."""
-        self.config = config
+        """Look up what the config names, put the data on the device, compile, draw the first particles."""
+        if len(x) != len(y) or len(x) == 0:
+            raise BadInput(f"x has {len(x)} examples and y {len(y)}: give as many of each, and at least one")
         started = time.perf_counter()
-        self.kernel, self.params, self._schedule, self.data, self.flat, self.plan = assemble(
-            model, x, y, config, seed, shuffle, gradients
+        self.config = config
+        self.schedule = make_schedule(config, len(x))
+        self.flat = flattened(model.prior)
+        self.plan = make_plan(model, self.flat, config, gradients)
+        self.kernel = SMCKernel(
+            self.plan.likelihood,
+            self.flat.prior,
+            self.schedule.next_window,
+            KERNELS[config.kernel],
+            RESAMPLERS[config.resampling],
+            config.weight_target == "previous",
         )
+        step_size = jnp.asarray(config.step_size, jnp.float32)
+        n_steps = jnp.asarray(config.n_leapfrog_steps, jnp.int32)
+        params = SMCParams(step_size, n_steps, self.schedule.params)
+        wraparound = config.first_batch + self.plan.micro_batch
+        data = to_device(x, y, seed=seed if shuffle else None, wraparound=wraparound)
+        keys = jax.random.split(jax.random.key(seed))
+        self._sharded, self._replicated = state_sharding(self.plan.mesh)
+        placed = jax.device_put((*keys, self.schedule.first, data, params), self._replicated)
+        key_init, self._key, first, self.data, self.params = placed
         self.compile_s = time.perf_counter() - started
-        self._first_evaluations = int(self._schedule.first.size)
+
+        def begin(key: PRNGKeyArray, first: Window, data: ShuffledData) -> SMCState:
+            return init(key, self.kernel, first, data, config.particles)
+
+        start = self._compile(begin, key_init, first, self.data, out_shardings=self._sharded)
         self.runtime_s = 0.0
         self._row_seconds = np.zeros(config.iterations)
-
-        key_init, self._key = jax.random.split(jax.random.key(seed))
-        first, placement = self._schedule.first, self.plan.placement
-        of_state = of_trace = None
-        if placement is not None:
-            of_state, of_trace = state_sharding(placement), placement.replicated
-            replicated = (key_init, self._key, first, self.data, self.params)
-            replicated = jax.device_put(replicated, placement.replicated)
-            key_init, self._key, first, self.data, self.params = replicated
-        started = time.perf_counter()
-        begin = partial(init, kernel=self.kernel, n_particles=config.particles)
-        start = jax.jit(begin, out_shardings=of_state)
-        start = start.lower(key_init, first=first, data=self.data).compile()
-        self.compile_s += time.perf_counter() - started
-        self.state: SMCState = self._timed(start, key_init, first=first, data=self.data)
+        self.state: SMCState = self._timed(start, key_init, first, self.data)
         self._check_alive()
-        started = time.perf_counter()
-        self._trace = empty_trace(self.kernel, self.params, self.state, self.data, config.iterations)
-        if placement is not None:
-            self._trace = jax.device_put(self._trace, placement.replicated)
-        block = jax.jit(
-            partial(run_block, self.kernel), donate_argnums=(1, 2), out_shardings=(of_state, of_trace)
+        # A trace of zeros with the shapes and types that `step` reports.
+        one_step = partial(step, kernel=self.kernel, params=self.params, data=self.data)
+        _, row = jax.eval_shape(one_step, self._key, self.state)
+        empty = jax.tree.map(lambda value: jnp.zeros((config.iterations, *value.shape), value.dtype), row)
+        self._trace = jax.device_put(empty, self._replicated)
+        self._block = self._compile(
+            partial(run_block, self.kernel),
+            *(self._key, self.state, self._trace, jnp.asarray(0, jnp.int32), self.params, self.data),
+            donate_argnums=(1, 2),
+            out_shardings=(self._sharded, self._replicated),
         )
-        zero = jnp.asarray(0, jnp.int32)
-        self._block = block.lower(self._key, self.state, self._trace, zero, self.params, self.data).compile()
-        self.compile_s += time.perf_counter() - started
 
     @property
     def iteration(self) -> int:
@@ -168,14 +139,9 @@ class Run:
         until = min(first + n_iterations, self.config.iterations)
         if until == first:
             return
+        end = jnp.asarray(until, jnp.int32)
         self.state, self._trace = self._timed(
-            self._block,
-            self._key,
-            self.state,
-            self._trace,
-            jnp.asarray(until, jnp.int32),
-            self.params,
-            self.data,
+            self._block, self._key, self.state, self._trace, end, self.params, self.data
         )
         self._check_alive()
         # Within a block, time is divided by the evaluations of each iteration.
@@ -184,7 +150,7 @@ class Run:
 
     def to_save(self) -> Saved:
         """Where the run stands, as arrays of the host; nothing is copied on the device."""
-        state, trace = to_host((self.state, self._trace))
+        state, trace = jax.device_get((self.state, self._trace))
         return Saved(state, trace, self._row_seconds.copy(), np.asarray(self.runtime_s))
 
     def restore(self, saved: Saved) -> None:
@@ -192,12 +158,9 @@ class Run:
         # What was drawn here goes first, so that the device never holds two sets of particles.
         for part in jax.tree.leaves((self.state, self._trace)):
             part.delete()
-        placement = self.plan.placement
-        if placement is None:
-            self.state, self._trace = jax.tree.map(jnp.array, (saved.state, saved.trace))
-        else:
-            self.state = jax.device_put(saved.state, state_sharding(placement))
-            self._trace = jax.device_put(saved.trace, placement.replicated)
+        self.state, self._trace = jax.device_put(
+            (saved.state, saved.trace), (self._sharded, self._replicated), may_alias=False
+        )
         self._row_seconds = saved.row_seconds.copy()
         self.runtime_s = float(saved.runtime_s)
 
@@ -214,7 +177,7 @@ class Run:
             "n_batches": 1 + -(-beyond_first // kappa),
             **columns,
             "gradient_evaluations": self.config.particles
-            * (self._first_evaluations + np.cumsum(evaluations)),
+            * (int(self.schedule.first.size) + np.cumsum(evaluations)),
             "runtime_s": self._row_seconds[:done].copy(),
         }
 
@@ -227,10 +190,10 @@ class Run:
 
         Where a schedule decides as it goes, the amount of data is taken to stay what it is.
         """
-        to_come = self._schedule.plan.size[self.iteration :]
-        examples = to_come.sum() if self._schedule.is_fixed else to_come.size * int(self.state.window.size)
+        to_come = self.schedule.plan.size[self.iteration :]
+        examples = to_come.sum() if self.schedule.is_fixed else to_come.size * int(self.state.window.size)
         gradients = self.kernel.move.gradients(self.config.n_leapfrog_steps)
-        done = self._first_evaluations + np.asarray(self._trace.evaluations)[: self.iteration].sum()
+        done = int(self.schedule.first.size) + np.asarray(self._trace.evaluations)[: self.iteration].sum()
         return float(self.runtime_s * gradients * examples / done)
 
     def log_evidence(self) -> float | None:
@@ -244,9 +207,15 @@ class Run:
         corrected = self.config.weight_target == "previous" or self.config.scheme == "full_batch"
         return float(self.state.log_evidence) if complete and corrected else None
 
-    def _timed(self, compiled: Any, *arguments: Any, **named: Any) -> Any:
+    def _compile(self, function: Any, *arguments: Any, **options: Any) -> Any:
         started = time.perf_counter()
-        result = jax.block_until_ready(compiled(*arguments, **named))
+        compiled = jax.jit(function, **options).lower(*arguments).compile()
+        self.compile_s += time.perf_counter() - started
+        return compiled
+
+    def _timed(self, compiled: Any, *arguments: Any) -> Any:
+        started = time.perf_counter()
+        result = jax.block_until_ready(compiled(*arguments))
         self.runtime_s += time.perf_counter() - started
         return result
 
@@ -259,9 +228,37 @@ class Run:
             )
 
 
-def empty_trace(
-    kernel: SMCKernel, params: SMCParams, state: SMCState, data: ShuffledData, n_iterations: int
-) -> SMCInfo:
-    """A trace of zeros with the shapes and types that `step` reports."""
-    row = jax.eval_shape(lambda state: step(jax.random.key(0), state, kernel, params, data)[1], state)
-    return jax.tree.map(lambda value: jnp.zeros((n_iterations, *value.shape), value.dtype), row)
+class Posterior(NamedTuple):
+    """Weighted samples: parameters with a leading particle axis, weights that sum to one."""
+
+    parameters: Parameters
+    weights: Float[np.ndarray, " particle"]
+    log_evidence: float | None
+    trace: dict[str, np.ndarray]
+
+
+def sample(
+    log_likelihood: LogLikelihood,
+    prior: Prior,
+    x: Any,
+    y: Any,
+    *,
+    seed: int = 0,
+    shuffle: bool = True,
+    **settings: Any,
+) -> Posterior:
+    """Sample the posterior of any model: the package's one-call interface.
+
+    `log_likelihood(parameters, x, y)` gives the log-likelihood of each example of a slice; parameters
+    are whatever pytree `prior` draws. Settings are the options of `SamplerConfig`, by name. With `shuffle`
+    false the data are used in the order given.
+    """
+    known = [field.name for field in dataclasses.fields(SamplerConfig)]
+    for name in settings:
+        if name not in known:
+            raise BadInput(f"setting {name!r} is unknown: choose from {', '.join(known)}")
+    config = SamplerConfig(**settings)
+    run = Run(Model(log_likelihood, prior), np.asarray(x), np.asarray(y), config, seed, shuffle)
+    run.advance(config.iterations)
+    parameters = jax.vmap(run.flat.unravel)(run.state.particles)
+    return Posterior(parameters, np.exp(np.asarray(run.state.log_weights)), run.log_evidence(), run.trace())

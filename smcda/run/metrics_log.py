@@ -6,6 +6,8 @@ not in them.
 """
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -20,21 +22,28 @@ TIMERS = ("compile_s", "evaluation_s", "checkpoint_s")
 class MetricsLog:
     """Metrics, timers and the number of resumptions of one run, over all processes that made it."""
 
-    def __init__(self, n_iterations: int) -> None:
-        """Nothing has been measured yet."""
+    def __init__(self, n_iterations: int, predictor: Predictor, labels: np.ndarray) -> None:
+        """`predictor` predicts the examples whose labels are given."""
+        self._predictor, self._labels = predictor, labels
         self._columns = {name: np.full(n_iterations, np.nan) for name in TRACED}
         self.last: dict[str, Any] = {}
-        self.seconds = dict.fromkeys(TIMERS, 0.0)
+        self.seconds: dict[str, float] = dict.fromkeys(TIMERS, 0.0)
         self.resumed = 0
 
-    def evaluate(self, predictor: Predictor, run: Run, labels: np.ndarray) -> None:
+    def evaluate(self, run: Run) -> None:
         """Score the particles as they are now."""
-        started = time.perf_counter()
-        predictive = predictor(run.state.particles, run.state.log_weights)
-        self.last = predictor.likelihood.metrics(predictive, labels)
+        with self.timed("evaluation_s"):
+            predictive = self._predictor(run.state.particles, run.state.log_weights)
+            self.last = self._predictor.likelihood.metrics(predictive, self._labels)
         for name, column in self._columns.items():
             column[run.iteration - 1] = self.last[name]
-        self.seconds["evaluation_s"] += time.perf_counter() - started
+
+    @contextmanager
+    def timed(self, timer: str) -> Iterator[None]:
+        """Add the time spent inside to a timer."""
+        started = time.perf_counter()
+        yield
+        self.seconds[timer] += time.perf_counter() - started
 
     def columns(self) -> dict[str, list[float | None]]:
         """The metrics' columns of the trace, None between evaluations."""

@@ -63,14 +63,14 @@ def write_results(
 
 def _csv(columns: dict[str, Any]) -> str:
     """Rows of the trace; numbers in the shortest form that reads back the same, None as an empty cell."""
-    rows = zip(*(_cells(column) for column in columns.values()), strict=True)
-    return "\n".join([",".join(columns), *(",".join(row) for row in rows)]) + "\n"
+    rows = zip(*columns.values(), strict=True)
+    return "".join(",".join(row) + "\n" for row in (columns, *(map(_cell, row) for row in rows)))
 
 
-def _cells(column: Any) -> list[str]:
-    if isinstance(column, np.ndarray) and column.dtype == bool:
-        column = column.astype(int)
-    return ["" if value is None else str(value) for value in column]
+def _cell(value: Any) -> str:
+    if isinstance(value, np.bool_):
+        value = int(value)
+    return "" if value is None else str(value)
 
 
 def peak_memory_mb() -> float:

@@ -6,6 +6,7 @@ undisturbed run would have had, bit for bit.
 
 import logging
 import time
+from datetime import timedelta
 from typing import Any
 
 import jax
@@ -23,12 +24,16 @@ from smcda.run.evaluation import Predictor
 from smcda.run.fingerprint import fingerprint, provenance
 from smcda.run.loop import Run
 from smcda.run.metrics_log import MetricsLog
-from smcda.run.progress import ProgressView, Status
+from smcda.run.progress import ProgressView, Report
 from smcda.run.signals import StopSignals
 
 logger = logging.getLogger("smcda")
 BLOCK_SECONDS = 1.0
 """How long the host waits before it looks again; the result does not depend on it."""
+
+REPEATED = ("network", "scheme", "kernel", "seed", "particles", "iterations")
+REPEATED += ("batch_norm", "prior_scale", "data_sha256")
+"""Parts of the fingerprint that `metrics.json` also has at its top, where tables look for them."""
 
 
 def execute(config: RunConfig, view: ProgressView) -> dict[str, Any]:
@@ -37,12 +42,9 @@ def execute(config: RunConfig, view: ProgressView) -> dict[str, Any]:
     outputs.check_output(config.out, config.overwrite)
     data = load(config.data)
     config.sampler.check_data(len(data.train_x))
-    view.start(
-        f"{data.name} {config.sampler.scheme} {config.sampler.kernel} seed {config.seed}",
-        config.sampler.iterations,
-    )
-    try:
-        execution = _Execution(config, data, view)
+    title = f"{data.name} {config.sampler.scheme} {config.sampler.kernel} seed {config.seed}"
+    with view(title, config.sampler.iterations) as report:
+        execution = _Execution(config, data, report)
         with exclusive(config.out / ".lock", f"making {config.out}"):
             # Again, because another process may have finished it meanwhile.
             outputs.check_output(config.out, config.overwrite)
@@ -51,38 +53,27 @@ def execute(config: RunConfig, view: ProgressView) -> dict[str, Any]:
             # Only now: until here a signal ends the process at once, and loses nothing.
             with StopSignals() as stop:
                 return execution.finish(stop)
-    finally:
-        view.close()
 
 
 class _Execution:
     """A run in this process: it begins or resumes, and it finishes or is stopped."""
 
-    def __init__(self, config: RunConfig, data: Dataset, view: ProgressView) -> None:
+    def __init__(self, config: RunConfig, data: Dataset, report: Report) -> None:
         """Build model, run, predictor and a place for checkpoints; compiling happens here."""
-        self._config, self._data, self._view = config, data, view
+        self._config, self._data, self._report = config, data, report
         reference = jnp.asarray(data.train_x[: config.sampler.batch_size]) if config.batch_norm else None
         model = make_model(config.network, config.prior_scale, reference)
         self._run = run = Run(
             model, data.train_x, data.train_y, config.sampler, config.seed, gradients=config.gradients
         )
         assert run.plan.outputs is not None and model.likelihood is not None  # a classifier has both
-        self._predictor = Predictor(
+        predictor = Predictor(
             run.plan.outputs, model.likelihood, data.test_x, run.state.particles, run.state.log_weights
         )
-        self._metrics = MetricsLog(config.sampler.iterations)
-        self._metrics.seconds["compile_s"] = run.compile_s + self._predictor.compile_s
+        self._metrics = MetricsLog(config.sampler.iterations, predictor, data.test_y)
+        self._metrics.seconds["compile_s"] = run.compile_s + predictor.compile_s
         self._provenance = provenance()
-        self._fingerprint = fingerprint(
-            config.sampler,
-            run.plan,
-            network=config.network,
-            batch_norm=config.batch_norm,
-            prior_scale=config.prior_scale,
-            seed=config.seed,
-            data_sha256=data.sha256,
-            evaluate_every=config.evaluate_every,
-        )
+        self._fingerprint = fingerprint(config, run.plan, data.sha256)
         self._checkpoints = Checkpoints(config.checkpoints, self._fingerprint, config.out)
 
     def resume(self) -> None:
@@ -118,8 +109,8 @@ class _Execution:
             per_iteration = (run.runtime_s - seconds) / (run.iteration - first)
             block = max(1, min(4 * block, int(block_seconds / per_iteration)))
             if run.iteration % evaluate_every == 0 or run.is_finished:
-                self._evaluate()
-            self._view.step(self._status())
+                self._metrics.evaluate(run)
+            self._report(run.iteration, self._status())
             if run.is_finished:
                 break
             if stop.received:
@@ -129,28 +120,25 @@ class _Execution:
                 saved = time.monotonic()
         if not self._metrics.last:
             # Resumed from a checkpoint of the last iteration: only writing had failed.
-            self._evaluate()
+            self._metrics.evaluate(run)
 
-    def _evaluate(self) -> None:
-        self._metrics.evaluate(self._predictor, self._run, self._data.test_y)
-
-    def _status(self) -> Status:
-        run, last = self._run, self._run.last_row()
+    def _status(self) -> str:
+        """One short line: M_k, beta, J_eff, the last test accuracy, time left."""
+        last = self._run.last_row()
         accuracy = self._metrics.last.get("test_accuracy")
-        return Status(
-            run.iteration, last["batch_size"], last["beta"], last["ess"], accuracy, run.seconds_left()
-        )
+        tested = "" if accuracy is None else f"  test {accuracy:.2f} %"
+        left = timedelta(seconds=round(self._run.seconds_left()))
+        target = f"M {last['batch_size']}  beta {last['beta']:.2f}"
+        return f"{target}  J_eff {last['ess']:.1f}{tested}  left {left}"
 
     def _to_save(self) -> dict[str, Any]:
         return {"run": self._run.to_save(), "metrics": self._metrics.to_save()}
 
     def _save(self) -> None:
         """Save a checkpoint, unless this iteration has one."""
-        if self._checkpoints.saved_at == self._run.iteration:
-            return
-        before = self._checkpoints.seconds
-        self._checkpoints.save(self._run.iteration, self._to_save())
-        self._metrics.seconds["checkpoint_s"] += self._checkpoints.seconds - before
+        if self._checkpoints.saved_at != self._run.iteration:
+            with self._metrics.timed("checkpoint_s"):
+                self._checkpoints.save(self._run.iteration, self._to_save())
 
     def _stop(self, signal: str) -> None:
         """Save and stop."""
@@ -166,13 +154,8 @@ class _Execution:
         trace = run.trace()
         results = {
             "dataset": self._data.name,
-            "network": config.network,
-            "scheme": sampler.scheme,
-            "kernel": sampler.kernel,
-            "seed": config.seed,
+            **{name: self._fingerprint[name] for name in REPEATED},
             "n_parameters": run.flat.n_parameters,
-            "particles": sampler.particles,
-            "iterations": sampler.iterations,
             **self._metrics.last,
             "runtime_s": run.runtime_s,
             **self._metrics.seconds,
@@ -185,11 +168,8 @@ class _Execution:
             "versions": outputs.versions(),
             **self._provenance,
             "resumed": self._metrics.resumed,
-            "data_sha256": self._data.sha256,
             "n_train": len(self._data.train_x),
             "n_test": len(self._data.test_x),
-            "batch_norm": config.batch_norm,
-            "prior_scale": config.prior_scale,
             "settings": sampler.resolved(),
             "fingerprint": self._fingerprint,
         }

@@ -29,10 +29,6 @@ class Window(NamedTuple):
         """M_k: the number of examples in use, old and new."""
         return self.stop - self.start
 
-    def same_data(self, other: "Window") -> Bool[Array, ""]:
-        """Whether both use the same examples in the same roles, whatever beta is."""
-        return (self.start == other.start) & (self.split == other.split) & (self.stop == other.stop)
-
 
 class ShuffledData(NamedTuple):
     """Shuffled examples, followed by a copy of their beginning, and how many there really are."""

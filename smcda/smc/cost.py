@@ -8,7 +8,7 @@ Nothing known is evaluated again, so a move of S gradients costs per particle, a
 
 from smcda.config import SamplerConfig
 from smcda.smc.kernels import KERNELS
-from smcda.smc.schedules import BatchPlan, make_schedule
+from smcda.smc.schedules import make_schedule
 
 
 def gradient_evaluations(config: SamplerConfig, n_data: int) -> int:
@@ -18,13 +18,8 @@ def gradient_evaluations(config: SamplerConfig, n_data: int) -> int:
     """
     plan = make_schedule(config, n_data).plan
     gradients = KERNELS[config.kernel].gradients(config.n_leapfrog_steps)
-    return config.particles * per_particle(plan, gradients)
-
-
-def per_particle(plan: BatchPlan, gradients: int) -> int:
-    """Examples whose gradient each particle evaluates, with so many gradients of the window per move."""
     evaluations, known = 0, 0
     for size, fresh in zip(plan.size.tolist(), plan.fresh.tolist(), strict=True):
         evaluations += gradients * size + size - known
         known = 0 if fresh else size
-    return evaluations
+    return config.particles * evaluations

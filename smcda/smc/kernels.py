@@ -16,13 +16,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from smcda.smc.likelihood import LikelihoodSums
+from smcda.smc.likelihood import LikelihoodSums, Particles
 
 
 class Position(NamedTuple):
     """Particles and what is known about them at the current target."""
 
-    particles: Float[Array, "particle parameter"]
+    particles: Particles
     sums: LikelihoodSums
     gradient: Float[Array, "particle parameter"]
 
@@ -58,22 +58,18 @@ def leapfrog(
     return Move(position, jnp.sum((start - end) * (start + end), axis=1) / 2)
 
 
-def one_per_step(n_steps: Any) -> Any:
-    """Gradients of the window that `leapfrog` takes: one per step, the first point's being known."""
-    return n_steps
-
-
 class Kernel(NamedTuple):
     """A move and what it costs.
 
     `gradients(n_steps)` counts the gradients of the whole window that one move evaluates, for a number of
-    steps that may be traced. `default_steps` is S where none is chosen; `steps_are_fixed` forbids choosing.
+    steps that may be traced: one per step for `leapfrog`, the first point's being known. `default_steps` is S
+    where none is chosen; `steps_are_fixed` forbids choosing.
     """
 
     move: Callable[..., Move]
     default_steps: int
     steps_are_fixed: bool = False
-    gradients: Callable[[Any], Any] = one_per_step
+    gradients: Callable[[Any], Any] = lambda n_steps: n_steps
 
 
 KERNELS: dict[str, Kernel] = {

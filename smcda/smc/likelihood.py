@@ -17,6 +17,9 @@ from smcda.smc.batches import ShuffledData, Window, n_slices, read_slice
 
 OLD, NEW = 0, 1
 
+Particles = Float[Array, "particle parameter"]
+"""Flat particles, one per row."""
+
 LogLikelihood = Callable[[Any, Any, Any], Array]
 """``(parameters, x, y) -> log-likelihood of each example`` for a slice of examples."""
 
@@ -46,9 +49,7 @@ def xla_likelihood(
         per_example = log_likelihood(unravel(flat), x, y)
         return jnp.sum(jnp.where(mask, per_example, 0.0))
 
-    def sums(
-        particles: Float[Array, "particle parameter"], data: ShuffledData, window: Window
-    ) -> LikelihoodSums:
+    def sums(particles: Particles, data: ShuffledData, window: Window) -> LikelihoodSums:
         n_old = n_slices(window.split - window.start, micro_batch)
         n_new = n_slices(window.stop - window.split, micro_batch)
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from smcda.smc.batches import Window
-from smcda.smc.likelihood import NEW, OLD, LikelihoodSums
+from smcda.smc.likelihood import NEW, OLD, LikelihoodSums, Particles
 
 
 class FlatPrior(NamedTuple):
@@ -33,17 +33,14 @@ class FlatPrior(NamedTuple):
 
 
 def extend_cache(
-    sums: LikelihoodSums,
-    before: Window,
-    after: Window,
-    evaluate: Callable[[Window], LikelihoodSums],
+    sums: LikelihoodSums, before: Window, after: Window, evaluate: Callable[[Window], LikelihoodSums]
 ) -> tuple[LikelihoodSums, Int[Array, ""]]:
     """Carry the sums of unmoved particles over to the next window; also count the examples evaluated for it.
 
     Data that stay in use are not looked at again: on append the former old and new parts become the
     old part, and only ``[split, stop)`` of the new window is evaluated.
     """
-    unchanged = after.same_data(before)
+    unchanged = (after.start == before.start) & (after.split == before.split) & (after.stop == before.stop)
     starts_over = after.start == after.split
     first = jnp.where(unchanged, after.stop, after.split)
     arriving = evaluate(Window(first, first, after.stop, after.beta))
@@ -63,11 +60,7 @@ def scale_to_full_data(
 
 
 def target_gradient(
-    prior: FlatPrior,
-    particles: Float[Array, "particle parameter"],
-    sums: LikelihoodSums,
-    window: Window,
-    n_data: Int[Array, ""],
+    prior: FlatPrior, particles: Particles, sums: LikelihoodSums, window: Window, n_data: Int[Array, ""]
 ) -> Float[Array, "particle parameter"]:
     """Gradient of log pi_k at each particle, from sums already at hand."""
     return scale_to_full_data(window, n_data, sums.gradient) + jax.vmap(prior.gradient)(particles)

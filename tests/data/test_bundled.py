@@ -84,9 +84,9 @@ def test_cutting_the_subset_again_gives_the_contents_that_are_bundled(tmp_path):
 def test_the_table_names_the_addresses_that_tfds_registered(name):
     import tensorflow_datasets as tfds
 
-    source = sources.DATASETS[name]
-    assert source.url == tfds.builder_cls(source.tfds_name).URL
-    assert {source.url + file for file in sources.FILES.values()} == set(sources._registered(source))
+    url = sources.DATASETS[name]
+    assert url == tfds.builder_cls(name).URL
+    assert {url + file for file in sources.FILES.values()} == set(sources._registered(name))
 
 
 def test_importing_the_module_does_not_import_tfds():

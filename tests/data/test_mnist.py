@@ -30,9 +30,9 @@ def mirror(tmp_path, monkeypatch):
         (folder / file).write_bytes(idx(ARRAYS[key]))
     infos = {file: compute_url_info(folder / file) for file in sources.FILES.values()}
     url = f"http://127.0.0.1:{closed_port()}/"
-    monkeypatch.setitem(sources.DATASETS, "tiny", sources.Source("tiny", url))
+    monkeypatch.setitem(sources.DATASETS, "tiny", url)
     monkeypatch.setattr(
-        sources, "_registered", lambda source: {source.url + file: info for file, info in infos.items()}
+        sources, "_registered", lambda name: {sources.DATASETS[name] + file: i for file, i in infos.items()}
     )
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     return folder.parent
@@ -54,7 +54,7 @@ def server(mirror, monkeypatch):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
         threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True).start()
         url = f"http://127.0.0.1:{running.server_port}/"
-        monkeypatch.setitem(sources.DATASETS, "tiny", sources.Source("tiny", url))
+        monkeypatch.setitem(sources.DATASETS, "tiny", url)
         running.requested = requested
         yield running
         running.shutdown()
@@ -217,7 +217,7 @@ def test_a_network_that_swallows_everything_is_not_waited_for(mirror, tmp_path, 
     monkeypatch.setattr(sources, "ANSWER_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
-        monkeypatch.setitem(sources.DATASETS, "tiny", sources.Source("tiny", url))
+        monkeypatch.setitem(sources.DATASETS, "tiny", url)
         began = time.monotonic()
         refused(
             url, "Time", call=lambda: sources.prepare("tiny", tmp_path / "out.npz", cache=tmp_path / "cache")

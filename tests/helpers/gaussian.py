@@ -13,7 +13,7 @@ import numpy as np
 from smcda.config import SamplerConfig
 from smcda.models.base import Model
 from smcda.models.priors import gaussian
-from smcda.run.loop import assemble, empty_trace, run_block
+from smcda.run.loop import Run, run_block
 from smcda.smc.sampler import init
 
 N_DATA, NOISE = 30, 2.5
@@ -72,14 +72,14 @@ class Estimates(NamedTuple):
 
 def estimate(config: SamplerConfig, n_keys: int) -> Estimates:
     """Run the sampler under `n_keys` keys at once."""
-    run = assemble(Model(log_likelihood, prior()), *data(), config, seed=0, shuffle=False)
+    run = Run(Model(log_likelihood, prior()), *data(), config, seed=0, shuffle=False)
+    empty = run.to_save().trace
 
     def one_key(key):
         key_init, key_run = jax.random.split(key)
         state = init(key_init, run.kernel, run.schedule.first, run.data, config.particles)
         until = jnp.asarray(config.iterations, jnp.int32)
-        trace = empty_trace(run.kernel, run.params, state, run.data, config.iterations)
-        state, trace = run_block(run.kernel, key_run, state, trace, until, run.params, run.data)
+        state, trace = run_block(run.kernel, key_run, state, empty, until, run.params, run.data)
         weights = jnp.exp(state.log_weights)
         mean = weights @ state.particles
         centred = state.particles - mean

@@ -55,8 +55,8 @@ for scheme in SCHEDULES:
 from smcda.parallel.sharding import choose_devices
 found["chosen"] = {}
 for particles in (8, 7, 6):
-    placement = choose_devices(None, particles)
-    found["chosen"][particles] = 1 if placement is None else placement.mesh.size
+    mesh = choose_devices(None, particles)
+    found["chosen"][particles] = 1 if mesh is None else mesh.size
 found["program"] = four._block.as_text()
 print(json.dumps(found))
 """

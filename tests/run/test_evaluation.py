@@ -38,9 +38,9 @@ def test_no_metric_is_left_untested():
 def test_reliability_bins_by_confidence_and_leaves_empty_bins_zero():
     bins = reliability(PREDICTIVE, LABELS)
     filled = {7: (0.5, 1, 1), 10: (0.71, 0.5, 2), 13: (0.9, 1, 1)}
-    assert N_BINS == 15 and all(len(column) == N_BINS for column in bins)
+    assert N_BINS == 15 and all(len(column) == N_BINS for column in bins.values())
     for i in range(N_BINS):
-        found = (bins.confidence[i], bins.accuracy[i], bins.n_examples[i])
+        found = tuple(bins[name][i] for name in ("confidence", "accuracy", "n_examples"))
         assert found == pytest.approx(filled.get(i, (0, 0, 0))), i
 
 
@@ -48,8 +48,8 @@ def test_reliability_bins_by_confidence_and_leaves_empty_bins_zero():
 def test_confidence_of_one_is_in_the_last_bin_even_if_rounded_above(excess):
     certain = ClassPredictive(np.array([[excess, -800.0, -900.0], [-900.0, excess, -800.0]]), np.eye(3)[:2])
     labels = np.array([0, 2])
-    assert reliability(certain, labels).n_examples.tolist() == [0] * 14 + [2]
-    assert reliability(certain, labels).accuracy[-1] == 0.5
+    assert reliability(certain, labels)["n_examples"].tolist() == [0] * 14 + [2]
+    assert reliability(certain, labels)["accuracy"][-1] == 0.5
     assert class_metrics(certain, labels)["ece"] == pytest.approx(0.5, abs=1e-6)
 
 

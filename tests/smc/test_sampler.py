@@ -9,8 +9,7 @@ from smcda.config import SamplerConfig
 from smcda.errors import BadInput, Diverged
 from smcda.models import priors
 from smcda.models.base import Model
-from smcda.run.loop import Run
-from smcda.run.posterior import sample
+from smcda.run.loop import Run, sample
 from smcda.smc.likelihood import xla_likelihood
 from smcda.smc.sampler import step
 from smcda.smc.schedules import SCHEDULES, make_schedule

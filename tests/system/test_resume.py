@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,6 @@ from smcda._io import exclusive
 from smcda.config import RunConfig, SamplerConfig
 from smcda.errors import SmcdaError, Stopped, configure_logging
 from smcda.run.checkpoint import MANIFEST, Checkpoints
-from smcda.run.progress import ProgressView
 from smcda.run.runner import execute
 
 pytestmark = pytest.mark.system
@@ -40,22 +40,21 @@ def make_config(data, out, **changes):
     return RunConfig(data, out=out, sampler=sampler, **(options | changes))
 
 
-class StopAt(ProgressView):
-    """A view that sends a signal at one iteration, and records the iterations it sees."""
-
-    def __init__(self, iteration=None):
-        self.iteration, self.seen = iteration, []
-
-    def step(self, status):
-        self.seen.append(status.iteration)
-        if status.iteration == self.iteration:
-            signal.raise_signal(signal.SIGTERM)
-
-
 def run(config, stop_at=None):
-    view = StopAt(stop_at)
+    """Make a run that sends itself a signal at one iteration; the iterations that its progress showed."""
+    seen = []
+
+    @contextmanager
+    def view(title, n_iterations):
+        def report(iteration, status):
+            seen.append(iteration)
+            if iteration == stop_at:
+                signal.raise_signal(signal.SIGTERM)
+
+        yield report
+
     execute(config, view)
-    return view.seen
+    return seen
 
 
 def resumed(out):
@@ -176,12 +175,11 @@ def test_a_signal_before_the_first_iteration_acts_as_without_a_handler(data, und
         run(config, stop_at=2)
     before = sorted(tmp_path.glob("run.checkpoints/*/*"))
 
-    class Impatient(ProgressView):
-        def start(self, title, n_iterations):
-            signal.raise_signal(signal.SIGINT)
+    def impatient(title, n_iterations):
+        signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        execute(config, Impatient())
+        execute(config, impatient)
     assert sorted(tmp_path.glob("run.checkpoints/*/*")) == before
     assert run(config)[0] == 3
     assert contents(tmp_path / "run") == undisturbed

@@ -12,7 +12,6 @@ two are equal to rounding.
 import ctypes
 import hashlib
 import os
-import platform
 import shutil
 import subprocess
 from importlib.metadata import version
@@ -28,7 +27,7 @@ from smcda.config import cache_dir
 from smcda.errors import SmcdaError
 from smcda.models.base import FastCode
 from smcda.smc.batches import ShuffledData, Window
-from smcda.smc.likelihood import LikelihoodSums
+from smcda.smc.likelihood import LikelihoodSums, Particles
 
 NETWORKS = ("lenet5", "fashion_cnn")
 """Networks that there is native code for."""
@@ -60,9 +59,7 @@ def load(network: str, reference: UInt8[Array, "reference 28 28"] | None = None)
     options = {} if reference is None else {"images_each": np.int64(len(reference))}
     test_images = () if reference is None else (reference,)
 
-    def likelihood(
-        particles: Float[Array, "particle parameter"], data: ShuffledData, window: Window
-    ) -> LikelihoodSums:
+    def likelihood(particles: Particles, data: ShuffledData, window: Window) -> LikelihoodSums:
         n_particles, n_parameters = particles.shape
         shapes = ((2, n_particles), (2, n_particles, n_parameters))
         bounds = jnp.stack([window.start, window.split, window.stop])
@@ -70,7 +67,7 @@ def load(network: str, reference: UInt8[Array, "reference 28 28"] | None = None)
         return LikelihoodSums(*sums(particles, data.x, data.y, bounds, **options))
 
     def logits(
-        particles: Float[Array, "particle parameter"], images: UInt8[Array, "image 28 28"]
+        particles: Particles, images: UInt8[Array, "image 28 28"]
     ) -> Float[Array, "particle image 10"]:
         shape = jax.ShapeDtypeStruct((len(particles), len(images), 10), jnp.float32)
         return jax.ffi.ffi_call(_target(code, "logits"), shape)(particles, images, *test_images)
@@ -107,9 +104,10 @@ def _library() -> Path:
     )
     if compiler is None:
         raise NotBuilt("no C++ compiler is there (Debian: apt install g++)")
-    identity = hashlib.sha256(
-        "\n".join((_run(compiler, "--version"), *_FLAGS, version("jaxlib"), _processor())).encode()
-    )
+    # What `-march=native` means on this CPU: a library built for one may not run on another.
+    instructions = _run(compiler, *_FLAGS, "-dM", "-E", "-x", "c++", "/dev/null")
+    parts = (_run(compiler, "--version"), *_FLAGS, instructions, version("jaxlib"))
+    identity = hashlib.sha256("\n".join(parts).encode())
     for source in sorted((*_SOURCES.glob("*.h"), *_SOURCES.glob("*.cc"))):
         identity.update(source.read_bytes())
     folder = Path(jax.config.values["jax_compilation_cache_dir"] or cache_dir()) / "native"
@@ -127,12 +125,3 @@ def _run(*command: str) -> str:
         said = (done.stderr.strip().splitlines() or ["nothing said"])[0]
         raise NotBuilt(f"the C++ compiler {command[0]} failed: {said}")
     return done.stdout
-
-
-def _processor() -> str:
-    """What `-march=native` depends on: a library built for one CPU may not run on another."""
-    described = Path("/proc/cpuinfo")
-    if not described.exists():
-        return platform.processor() + platform.machine()
-    lines = described.read_text().splitlines()
-    return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))

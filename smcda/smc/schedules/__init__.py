@@ -22,13 +22,6 @@ SCHEDULES: dict[str, Callable[[ScheduleArgs], Schedule]] = {
 def make_schedule(config: SamplerConfig, n_data: int) -> Schedule:
     """The schedule that a config names, for so many training examples."""
     config.check_data(n_data)
-    args = ScheduleArgs(
-        config.iterations,
-        n_data,
-        config.batch_size,
-        config.first_batch,
-        config.refine_from,
-        config.delta_entropy,
-        config.beta_restart,
-    )
+    known = config.resolved() | {"n_data": n_data}
+    args = ScheduleArgs(**{name: known[name] for name in ScheduleArgs._fields})
     return SCHEDULES[config.scheme](args)

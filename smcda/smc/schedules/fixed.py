@@ -8,10 +8,11 @@ of iterations, N of examples, C the first batch, kappa what is appended at a tim
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from smcda.smc.batches import Window
 from smcda.smc.schedules.base import BatchPlan, Schedule, ScheduleArgs
@@ -31,15 +32,13 @@ def full_batch(args: ScheduleArgs) -> BatchPlan:
 
 def constant_to_refine(args: ScheduleArgs) -> BatchPlan:
     """``M_k = C``, fresh, while k < 0.9 K; then ``M_k = N``."""
-    early = _before_refinement(args)
-    return BatchPlan(np.where(early, args.initial_batch, args.n_data), early)
+    return _refine(args, args.initial_batch, fresh=True)
 
 
 def linear(args: ScheduleArgs) -> BatchPlan:
     """``M_k = min(kappa k + C, N)`` while k < 0.9 K; then ``M_k = N``."""
     k = np.arange(args.iterations)
-    ramp = np.minimum(args.batch_size * k + args.initial_batch, args.n_data)
-    return _append(np.where(_before_refinement(args), ramp, args.n_data))
+    return _refine(args, np.minimum(args.batch_size * k + args.initial_batch, args.n_data))
 
 
 def automated(args: ScheduleArgs) -> BatchPlan:
@@ -51,8 +50,14 @@ def automated(args: ScheduleArgs) -> BatchPlan:
     k = np.arange(args.iterations)
     slope = math.floor((args.n_data - args.initial_batch) / (args.refine_from * args.iterations))
     appended = (2 * slope * k + args.batch_size) // (2 * args.batch_size)
-    ramp = np.minimum(args.initial_batch + args.batch_size * appended, args.n_data)
-    return _append(np.where(_before_refinement(args), ramp, args.n_data))
+    return _refine(args, np.minimum(args.initial_batch + args.batch_size * appended, args.n_data))
+
+
+def _refine(args: ScheduleArgs, size: Any, fresh: bool = False) -> BatchPlan:
+    """Use `size` examples while k < 0.9 K, then all."""
+    # The tolerance keeps e.g. 0.7 * 10 = 7.000000000000001 from counting k = 7 as early.
+    early = np.arange(args.iterations) < args.refine_from * args.iterations - 1e-9
+    return BatchPlan(np.where(early, size, args.n_data), early & fresh)
 
 
 FIXED: dict[str, Callable[[ScheduleArgs], BatchPlan]] = {
@@ -106,12 +111,3 @@ def look_up(
     """The iteration's window; a fixed scheme does not depend on the particles."""
     del window, weights, log_likelihoods
     return Window(*(column[iteration] for column in table))
-
-
-def _before_refinement(args: ScheduleArgs) -> Bool[np.ndarray, " iteration"]:
-    # The tolerance keeps e.g. 0.7 * 10 = 7.000000000000001 from counting k = 7 as early.
-    return np.arange(args.iterations) < args.refine_from * args.iterations - 1e-9
-
-
-def _append(size: Int[np.ndarray, " iteration"]) -> BatchPlan:
-    return BatchPlan(size, np.zeros_like(size, bool))

@@ -11,8 +11,7 @@ them: there the covariance is zero and beta starts at 0, which is the prior. Whe
 an iteration the next minibatch joins at ``beta_restart``; when no data are left beta stays at 1.
 """
 
-from typing import NamedTuple
-
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -22,39 +21,23 @@ from smcda.smc.schedules.base import Schedule, ScheduleArgs
 from smcda.smc.schedules.fixed import linear
 
 
-class SmoothParams(NamedTuple):
-    """What decides how fast data are admitted."""
-
-    n_data: Int[Array, ""]
-    batch_size: Int[Array, ""]
-    delta_entropy: Float[Array, ""]
-    beta_restart: Float[Array, ""]
-
-
 def smooth_data_annealing(args: ScheduleArgs) -> Schedule:
     """Start from C new examples at beta = 0, which is the prior itself."""
-    zero = jnp.asarray(0, jnp.int32)
-    stop = jnp.asarray(args.initial_batch, jnp.int32)
-    params = SmoothParams(
-        jnp.asarray(args.n_data, jnp.int32),
-        jnp.asarray(args.batch_size, jnp.int32),
-        jnp.asarray(args.delta_entropy, jnp.float32),
-        jnp.asarray(args.beta_restart, jnp.float32),
-    )
     # It admits at most one minibatch per iteration, and has no refinement.
     upper_bound = linear(args._replace(refine_from=1.0))
-    first = Window(zero, zero, stop, jnp.asarray(0.0, jnp.float32))
-    return Schedule(first, next_window, params, upper_bound, is_fixed=False)
+    start, stop, beta = jnp.int32(0), jnp.int32(args.initial_batch), jnp.float32(0)
+    first = Window(start, start, stop, beta)
+    return Schedule(first, next_window, jax.tree.map(jnp.array, args), upper_bound, is_fixed=False)
 
 
 def next_window(
-    params: SmoothParams,
+    params: ScheduleArgs,
     iteration: Int[Array, ""],
     window: Window,
     weights: Float[Array, " particle"],
     log_likelihoods: Float[Array, "part particle"],
 ) -> Window:
-    """Raise beta, or let the next minibatch join once beta has reached 1."""
+    """Raise beta, or let the next minibatch join once beta has reached 1; `params` are traced."""
     del iteration
     new_is_in = window.beta >= 1
     all_is_in = new_is_in & (window.stop >= params.n_data)
