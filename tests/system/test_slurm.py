@@ -51,7 +51,9 @@ WHOLE = ["seeds=[0]"]
 
 def snakemake(folder, *options, config):
     command = [SNAKEMAKE, *options, "--config", "scale=tiny", *config]
-    return subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    environment = os.environ | {"PYTHONPATH": str(folder)}  # the copy of the package, also in jobs
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.run(command, cwd=folder, env=environment, **streams)
 
 
 def jobs():
