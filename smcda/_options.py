@@ -87,7 +87,7 @@ class Option(NamedTuple):
         good = isinstance(value, (int, np.integer) if whole else (int, float, np.integer, np.floating))
         if good and not isinstance(value, bool):
             with np.errstate(over="ignore", under="ignore"):
-                seen = int(value) if whole else np.float32(value)
+                seen = int(value) if whole else np.float32(float(value) if abs(value) < 1e300 else np.inf)
             if (
                 (self.at_least is None or seen >= self.at_least)
                 and (self.above is None or seen > self.above)

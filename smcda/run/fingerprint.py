@@ -115,5 +115,5 @@ def _processor() -> str:
     """The processor's model; Linux keeps it in a file, elsewhere Python knows it."""
     described = Path("/proc/cpuinfo")
     lines = described.read_text().splitlines() if described.exists() else []
-    names = [line.partition(":")[2] for line in lines if line.startswith("model name")]
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()

@@ -62,8 +62,6 @@ def _field(option: Option) -> tuple[Any, Any]:
             return option.check(value)
         except BadInput as error:
             raise ValueError(str(error)) from None
-        except OverflowError:
-            raise ValueError(f"{option.name} is {value}, but must be a finite number") from None
 
     description = option.help + (f"; null: {option.unset}" if option.unset else "")
     kind = Annotated[Union[tuple(kinds)], BeforeValidator(check)]  # noqa: UP007
