@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from smcda.errors import BadInput
 from smcda.smc.target import FlatPrior
 
 Parameters = PyTree
@@ -36,6 +37,8 @@ def from_density(
 def gaussian(mean: Parameters, scale: Parameters) -> Prior:
     """Independent Gaussians: `mean` is a pytree of arrays, `scale` one of such arrays or of scalars."""
     mean, scale = (jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), tree) for tree in (mean, scale))
+    if not all(np.all((leaf > 0) & np.isfinite(leaf)) for leaf in jax.tree.leaves(scale)):
+        raise BadInput("the scale of a Gaussian prior must be above 0 and finite everywhere: choose another")
     n_parameters, unravel = _unravelling(mean)
 
     def sample(key: PRNGKeyArray) -> Parameters:

@@ -15,10 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
-from smcda.config import SamplerConfig
+from smcda._options import options
+from smcda.config import RunConfig, SamplerConfig
 from smcda.errors import BadInput, Diverged
 from smcda.models.base import Model
-from smcda.models.priors import Parameters, Prior, flattened
+from smcda.models.priors import Flattened, Parameters, Prior, flattened
 from smcda.parallel.plan import make_plan
 from smcda.parallel.sharding import state_sharding
 from smcda.smc.batches import ShuffledData, Window, to_device
@@ -76,13 +77,14 @@ class Run:
         gradients: str = "auto",
     ) -> None:
         """Look up what the config names, put the data on the device, compile, draw the first particles."""
-        if len(x) != len(y) or len(x) == 0:
-            raise BadInput(f"x has {len(x)} examples and y {len(y)}: give as many of each, and at least one")
+        seed = next(option for option in options(RunConfig) if option.name == "seed").check(seed)
+        check_data(x, y)
         started = time.perf_counter()
         self.config = config
         self.schedule = make_schedule(config, len(x))
         self.flat = flattened(model.prior)
         self.plan = make_plan(model, self.flat, config, gradients)
+        check_shape(model, self.flat, x[: self.plan.micro_batch], y[: self.plan.micro_batch])
         self.kernel = SMCKernel(
             self.plan.likelihood,
             self.flat.prior,
@@ -222,11 +224,44 @@ class Run:
 
     def _check_alive(self) -> None:
         if not bool(jnp.any(self.state.log_weights > -jnp.inf)):
+            if self.iteration == 0:
+                raise Diverged(
+                    "no particle drawn from the prior has a finite log-likelihood: check the data, "
+                    "the log-likelihood and the prior's scale"
+                )
             h = self.config.step_size
             raise Diverged(
                 f"no particle has a finite log-density any more at iteration {max(self.iteration - 1, 0)} "
                 f"with step_size h = {h:g}: lower it (try {h / 2:g})"
             )
+
+
+def check_data(x: np.ndarray, y: np.ndarray) -> None:
+    """Refuse data of two lengths, none, or with values that are not finite."""
+    if len(x) != len(y) or len(x) == 0:
+        raise BadInput(f"x has {len(x)} examples and y {len(y)}: give as many of each, and at least one")
+    for name, array in (("x", x), ("y", y)):
+        if not np.issubdtype(array.dtype, np.number) and array.dtype != bool:
+            raise BadInput(f"{name} is of type {array.dtype}, but must be numbers: encode it")
+        bad = np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
+        if bad.size:
+            rows = "rows have" if bad.size > 1 else "row has"
+            raise BadInput(
+                f"{bad.size} {rows} a value in {name} that is not finite, first row {bad[0]}: remove it"
+            )
+
+
+def check_shape(model: Model, flat: Flattened, x: np.ndarray, y: np.ndarray) -> None:
+    """Refuse a log-likelihood that is not one number per example; nothing is computed."""
+    shapes = [jax.ShapeDtypeStruct(a.shape, jax.dtypes.canonicalize_dtype(a.dtype)) for a in (x, y)]
+    particle = jax.ShapeDtypeStruct((flat.n_parameters,), jnp.float32)
+    found = jax.eval_shape(lambda p, x, y: model.log_likelihood(flat.unravel(p), x, y), particle, *shapes)
+    shape = getattr(found, "shape", None)
+    if shape != (len(x),):
+        raise BadInput(
+            f"log_likelihood gives shape {shape} for {len(x)} examples, but must give {(len(x),)}: "
+            "one number per example, neither summed nor in a column"
+        )
 
 
 class Posterior(NamedTuple):

@@ -174,7 +174,7 @@ def test_a_run_that_loses_every_particle_says_where_and_what_to_do():
 
 def test_a_prior_without_support_diverges_at_the_start():
     log_likelihood, prior, x, y = problem()
-    with pytest.raises(Diverged, match="iteration 0"):
+    with pytest.raises(Diverged, match="no particle drawn from the prior"):
         sample(lambda p, x, y: log_likelihood(p, x, y) + jnp.nan, prior, x, y, **SMALL)
 
 
@@ -186,3 +186,31 @@ def test_unknown_settings_and_uneven_data_are_refused():
         sample(log_likelihood, prior, x, y[1:], **SMALL)
     with pytest.raises(BadInput, match=r"batch_size \(kappa\) is 102, more than the 101"):
         sample(log_likelihood, prior, x, y, **SMALL | {"batch_size": 102})
+
+
+@pytest.mark.parametrize(
+    ("change", "shape"),
+    [(jnp.sum, r"\(\)"), (lambda each: each[:, None], r"\(10, 1\)")],
+    ids=["sum", "column"],
+)
+def test_a_log_likelihood_that_is_not_one_number_per_example_is_refused(change, shape):
+    log_likelihood, prior, x, y = problem()
+    with pytest.raises(BadInput, match=rf"gives shape {shape} for \d+ examples, but must give \(\d+,\)"):
+        sample(lambda p, x, y: change(log_likelihood(p, x, y)), prior, x, y, **SMALL | {"micro_batch": 10})
+
+
+def test_values_that_are_not_finite_are_named_and_not_blamed_on_the_step_size():
+    log_likelihood, prior, x, y = problem()
+    x[17, 0, 1] = np.nan
+    with pytest.raises(BadInput, match="1 row has a value in x that is not finite, first row 17"):
+        sample(log_likelihood, prior, x, y, **SMALL)
+    with pytest.raises(BadInput, match="y is of type <U1, but must be numbers"):
+        sample(log_likelihood, prior, np.nan_to_num(x), np.full(len(x), "a"), **SMALL)
+    with pytest.raises(BadInput, match="scale of a Gaussian prior must be above 0"):
+        priors.gaussian({"slope": np.zeros(2)}, {"slope": 0.0})
+
+
+@pytest.mark.parametrize("seed", [2**40, -1])
+def test_a_seed_that_would_be_another_is_refused(seed):
+    with pytest.raises(BadInput, match="seed is"):
+        sample(*problem(), seed=seed, **SMALL)
