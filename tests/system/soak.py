@@ -180,14 +180,18 @@ if __name__ == "__main__":
         "--kills", type=int, default=0, help="SIGKILLs per run, each after another checkpoint"
     )
     parser.add_argument("--schemes", nargs="+", default=list(SCHEDULES))
+    parser.add_argument("--iterations", type=int, default=200, help="more on a fast machine")
     parser.add_argument("--cache", type=Path, help="where compiled programs are kept")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     with tempfile.TemporaryDirectory() as name:
-        soak = Soak(Path(name), options.seed, options.cache or Path(name, "compiled"))
+        soak = Soak(Path(name), options.seed, options.cache or Path(name, "compiled"), options.iterations)
         kinds = itertools.cycle(itertools.product(options.schemes, KERNELS))
         for run, (scheme, kernel) in zip(range(options.runs), kinds, strict=False):
             soak.interrupted_run(scheme, kernel, soak.random.randint(1, 3), options.kills)
             if (run + 1) % 12 == 0 or run + 1 == options.runs:
                 print(f"{run + 1} runs, slowest stop {soak.slowest_s:.1f} s:", dict(soak.counts), flush=True)
+    # Runs that are over before they are killed prove nothing.
+    if soak.counts["SIGKILL -9"] < options.kills * options.runs:
+        sys.exit("too few runs were killed in time: give more --iterations")
     sys.exit(0)
