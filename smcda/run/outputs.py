@@ -7,7 +7,6 @@ import json
 import os
 import platform
 import resource
-from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import jax
 import numpy as np
 
 from smcda import __version__
-from smcda._io import atomic_write, fsync
+from smcda._io import atomic_write, write_text
 from smcda.errors import BadInput
 
 NAMES = ("metrics.json", "trace.csv", "posterior.npz")
@@ -41,35 +40,23 @@ def check_folder(name: str, folder: Path) -> None:
         )
 
 
-def remove_stale(out: Path) -> None:
-    """Remove temporary files: whoever holds the folder's lock knows that nobody is writing them."""
+def remove_results(out: Path) -> None:
+    """Remove what an earlier run left, so that old and new never stand side by side."""
     for name in NAMES:
-        for path in out.glob(f".{name}.*"):
-            path.unlink()
+        # Temporary files too: whoever holds the folder's lock knows that nobody is writing them.
+        for path in (out / name, *out.glob(f".{name}.*")):
+            path.unlink(missing_ok=True)
 
 
 def write_results(
     out: Path, metrics: dict[str, Any], trace: dict[str, Any], posterior: dict[str, Any] | None
 ) -> None:
-    """Write the results of a finished run into the folder `out`; `posterior` is particles and weights.
-
-    What an earlier run left there is replaced once all files are written, and stays if one can't be.
-    """
-    with ExitStack() as written:
-        # They take their places in reverse order, metrics.json last.
-        new = {name: written.enter_context(atomic_write(out / name)) for name in NAMES[: 2 + bool(posterior)]}
-        if posterior:
-            with new["posterior.npz"].open("wb") as stream:
-                np.savez(stream, **posterior)
-        new["trace.csv"].write_text(_csv(trace), encoding="utf-8")
-        new["metrics.json"].write_text(
-            json.dumps(metrics, indent=2, allow_nan=False) + "\n", encoding="utf-8"
-        )
-        for path in new.values():
-            fsync(path)
-        # Only renames are left. Without metrics.json nothing passes for finished until the last of them.
-        for name in ("metrics.json", "posterior.npz"):
-            (out / name).unlink(missing_ok=True)
+    """Write the results of a finished run into the folder `out`; `posterior` is particles and weights."""
+    write_text(out / "trace.csv", _csv(trace))
+    if posterior is not None:
+        with atomic_write(out / "posterior.npz") as path, path.open("wb") as stream:
+            np.savez(stream, **posterior)
+    write_text(out / "metrics.json", json.dumps(metrics, indent=2, allow_nan=False) + "\n")
 
 
 def _csv(columns: dict[str, Any]) -> str:

@@ -16,6 +16,8 @@ from helpers.results import RESULTS, contents, files
 
 from smcda.cli import main
 
+pytestmark = pytest.mark.system
+
 SCRIPT = Path(sys.executable).with_name("smcda")
 TRACE_HEADER = (
     "iteration,batch_size,n_batches,beta,ess,resampled,unique_ancestors,log_likelihood,"
@@ -273,14 +275,6 @@ def test_a_run_that_diverges_says_when_and_what_to_do(data, cache, tmp_path):
     assert err.count("\n") == 1
     assert "iteration 0" in err and "h = 1e+20" in err and "lower it" in err
     assert files(out) == []
-
-
-def test_a_run_that_diverges_leaves_the_finished_run_that_it_should_replace(data, cache, tmp_path):
-    out = tmp_path / "run"
-    assert call(*make_options(data, cache, out, quiet=True)) == (0, "", "")
-    before = [(out / name).read_bytes() for name in ("metrics.json", "trace.csv")]
-    assert call(*make_options(data, cache, out, step_size=1e20, overwrite=True, quiet=True))[0] == 3
-    assert [(out / name).read_bytes() for name in ("metrics.json", "trace.csv")] == before
 
 
 def test_a_run_with_batch_normalisation_is_native_too(data, cache, tmp_path):
