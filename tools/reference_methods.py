@@ -118,7 +118,7 @@ def nuts(
             return log_density(beta, position)
 
         key_warmup, key_draws = jax.random.split(key)
-        warmup = blackjax.window_adaptation(blackjax.nuts, target)
+        warmup = blackjax.window_adaptation(blackjax.nuts, target, target_acceptance_rate=0.9)
         (state, settings), _ = warmup.run(key_warmup, start, n_warmup)
         kernel = blackjax.nuts(target, **settings)
 

@@ -230,7 +230,7 @@ METHODS = {
     "poisson": partial(from_importance_sampling, n_draws=400_000),
     "logistic": partial(from_unimodal_chains, n_chains=8, n_warmup=1_000, n_draws=8_000),
     "neural_network": partial(
-        from_tempered_chains, n_chains=8, n_warmup=500, n_draws=2_000, n_ladder_draws=500, n_betas=20
+        from_tempered_chains, n_chains=8, n_warmup=400, n_draws=2_000, n_ladder_draws=1_500, n_betas=32
     ),
     "funnel": partial(from_exact, method="theta integrated out, quadrature over mu and log tau"),
     "two_modes": partial(from_exact, method="slopes integrated out, quadrature over theta"),

@@ -64,7 +64,7 @@ def two_modes(n_points=8_001):
     prior = -0.5 * (theta - np.float32(problems.THETA_MEAN)) ** 2
     weights, log_mean = normalised(np.array(log_density) + prior)
     column = theta[:, None]
-    # The midpoint rule would cut a cell at 0, but no density is left there.
+    # The step of `positive` costs no accuracy: there is no density left at 0.
     mean, sd = moments(
         weights,
         {
