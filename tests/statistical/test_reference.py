@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers.accuracy import reference
+from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit, gammaln, log_expit, logsumexp
-from scipy.stats import multivariate_normal
 from statistical.exact import EXACT
 from statistical.problems import PROBLEMS, TEST_INPUTS, network
 
@@ -37,12 +37,62 @@ def test_every_problem_gives_one_finite_log_likelihood_per_example(name):
     assert sum(leaf[0].size for leaf in jax.tree.leaves(particles)) == problem.n_parameters
 
 
+def scipy_log_likelihood(name, p, x, y):
+    """Every model a second time, by SciPy's densities."""
+    if name == "poisson":
+        return stats.poisson.logpmf(y, np.exp(x @ p["slope"] + p["intercept"]))
+    if name == "logistic":
+        return stats.bernoulli.logpmf(y, expit(x @ p["slope"] + p["intercept"]))
+    if name == "neural_network":
+        units = np.tanh(x @ p["hidden"]["kernel"][None] + p["hidden"]["bias"])
+        return stats.norm.logpdf(y, units @ p["output"]["kernel"] + p["output"]["bias"], 0.2)
+    if name == "funnel":
+        return stats.norm.logpdf(y, p["theta"], x[:, 1])
+    if name == "two_modes":
+        slope = p["slope"] * [1, p["theta"]]
+        return stats.norm.logpdf(y, p["theta"] ** 2 + x @ slope)
+    return stats.norm.logpdf(y, x @ p["slope"])
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_log_likelihoods_are_normalised(name):
+    problem = PROBLEMS[name]
+    x, y = problem.data()
+    # Near zero, where single precision loses little.
+    particle = jax.tree.map(lambda leaf: leaf[0] / 4, prior_draws(problem, 1))
+    found = problem.log_likelihood(particle, x, y)
+    as_double = [jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), part) for part in (particle, x, y)]
+    np.testing.assert_allclose(found, scipy_log_likelihood(name, *as_double), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_normalised_prior_is_the_prior(name):
     problem = PROBLEMS[name]
     a, b = (jax.tree.map(lambda leaf, i=i: leaf[i], prior_draws(problem, 2)) for i in range(2))
     ratio = problem.log_prior(a) - problem.log_prior(b)
     np.testing.assert_allclose(ratio, problem.prior.log_ratio(a, b), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_draws_of_the_prior_follow_its_density(name):
+    problem = PROBLEMS[name]
+    draws = prior_draws(problem, 40_000)
+    slopes = jax.vmap(jax.grad(problem.log_prior))(draws)
+    # Integration by parts: E[p dlog q0(p)/dp] = -1 and E[dlog q0(p)/dp] = 0 for every parameter p.
+    for leaf, slope in zip(jax.tree.leaves(draws), jax.tree.leaves(slopes), strict=True):
+        np.testing.assert_allclose(np.mean(leaf * slope, axis=0), -1, atol=0.15)
+        error = np.std(slope, axis=0) / np.sqrt(len(leaf))
+        assert np.all(np.abs(np.mean(slope, axis=0)) < 5 * error)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_file_was_written_for_this_problem(name):
+    problem, known = PROBLEMS[name], reference(name)["at_one_tenth"]
+    shapes = jax.eval_shape(problem.prior.sample, jax.random.key(0))
+    particle = jax.tree.map(lambda leaf: jnp.full(leaf.shape, 0.1, jnp.float32), shapes)
+    found = log_likelihoods(problem, jax.tree.map(lambda leaf: leaf[None], particle))[0]
+    assert found == pytest.approx(known["log_likelihood"], rel=1e-5)
+    assert problem.log_prior(particle) == pytest.approx(known["log_prior"], rel=1e-5)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -80,7 +130,7 @@ def test_the_evidence_is_the_joint_density_over_that_of_the_posterior(name):
     slope = mean + 0.02
     joint = log_likelihoods(problem, {"slope": jnp.asarray(slope[None], jnp.float32)})[0]
     joint += float(problem.log_prior({"slope": jnp.asarray(slope, jnp.float32)}))
-    posterior = multivariate_normal(mean, covariance).logpdf(slope)
+    posterior = stats.multivariate_normal(mean, covariance).logpdf(slope)
     assert joint - posterior == pytest.approx(known["log_evidence"], abs=0.01)
 
 
