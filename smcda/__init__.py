@@ -9,7 +9,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "sample": "smcda.run.loop",
+    "sample": "smcda.run.sample",
     "gaussian": "smcda.models.priors",
     "from_density": "smcda.models.priors",
 }

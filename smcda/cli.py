@@ -153,7 +153,9 @@ def _run(given: argparse.Namespace) -> None:
     from smcda.parallel.gpu_lock import reserve_gpus
 
     process = ProcessConfig(**_values(given, ProcessConfig))
-    config = RunConfig(sampler=SamplerConfig(**_values(given, SamplerConfig)), **_values(given, RunConfig))
+    # The built-in networks are the published study's.
+    settings: dict[str, Any] = {"scheme": "full_batch"} | _values(given, SamplerConfig)
+    config = RunConfig(sampler=SamplerConfig(**settings), **_values(given, RunConfig))
     if process.threads is not None:
         # Read by XLA when its CPU device is first used, which nothing has done yet.
         os.environ["NPROC"] = str(process.threads)
@@ -200,8 +202,9 @@ def _bench(given: argparse.Namespace) -> None:
 
 
 def _values(given: argparse.Namespace, config: type) -> dict[str, Any]:
-    """The values of a config's options."""
-    return {option.name: getattr(given, option.name) for option in options(config)}
+    """The values of a config's options that were given or have a default."""
+    values = {option.name: getattr(given, option.name) for option in options(config)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 COMMANDS = {

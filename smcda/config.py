@@ -23,9 +23,11 @@ MAX_SEED = 2**32 - 1  # JAX would truncate a larger one
 
 SCHEDULES = "smcda.smc.schedules:SCHEDULES"
 KERNELS = "smcda.smc.kernels:KERNELS"
+TARGETS = "smcda.smc.target:TARGETS"
 RESAMPLERS = "smcda.smc.resampling:RESAMPLERS"
 MODELS = "smcda.models.lenet:MODELS"
 CHOSEN = "chosen for the device"
+ADAPTIVE = "adaptive"
 
 
 def cache_dir() -> Path:
@@ -35,26 +37,64 @@ def cache_dir() -> Path:
 
 @dataclass(frozen=True)
 class SamplerConfig:
-    """How to sample. Defaults are the published values; J is not published."""
+    """How to sample. What is left out depends on the scheme: `adaptive` chooses, others are as published.
 
-    scheme: str = option("full_batch", "data-annealing scheme", choices=SCHEDULES)
-    kernel: str = option("hmc", "move: Langevin (ld) or Hamiltonian (hmc) dynamics", choices=KERNELS)
-    particles: int = option(100, "number of particles", symbol="J", at_least=2)
-    iterations: int = option(200, "number of iterations", symbol="K", at_least=1)
-    step_size: float = option(0.002, "leapfrog step size", symbol="h", above=0)
-    leapfrog_steps: int | None = option(
-        None, "leapfrog steps per move", symbol="S", at_least=1, unset="1 for ld, 3 for hmc"
+    After construction only `batch_size` and `initial_batch` may still be None: they follow from the data
+    (`for_data`). J is not published.
+    """
+
+    scheme: str = option(
+        None,
+        "data-annealing scheme",
+        choices=SCHEDULES,
+        unset=f"{ADAPTIVE}; full_batch for the built-in networks",
     )
-    batch_size: int = option(500, "examples appended at a time", symbol="kappa", at_least=1)
-    initial_batch: int | None = option(
+    kernel: str = option("hmc", "move: Langevin (ld) or Hamiltonian (hmc) dynamics", choices=KERNELS)
+    particles: int = option(None, "number of particles", symbol="J", at_least=2, unset="100; adaptive: 1000")
+    iterations: int = option(
+        None, "number of iterations; adaptive: at most", symbol="K", at_least=1, unset="200; adaptive: 5000"
+    )
+    step_size: float | None = option(
+        None, "leapfrog step size", symbol="h", above=0, unset="0.002; adapted where adjusted"
+    )
+    leapfrog_steps: int = option(
+        None,
+        "leapfrog steps per move; where adjusted: at most",
+        symbol="S",
+        at_least=1,
+        unset="1 for ld, 3 for hmc; 64 for adjusted hmc",
+    )
+    batch_size: int = option(
+        None, "examples appended at a time", symbol="kappa", at_least=1, unset="500 or all; adaptive: 100"
+    )
+    initial_batch: int = option(
         None, "examples in the first iteration", symbol="C", at_least=1, unset="batch_size"
     )
-    resampling: str = option("multinomial", "how ancestors are drawn", choices=RESAMPLERS)
+    target: str = option(
+        None,
+        "likelihood scaled to all data by N/M (as published), or plain",
+        choices=TARGETS,
+        unset="scaled; adaptive: plain",
+    )
+    adjusted: bool = option(
+        False, "Metropolis-adjusted moves, with their step size adapted; adaptive: always"
+    )
+    resampling: str = option(
+        None, "how ancestors are drawn", choices=RESAMPLERS, unset="multinomial; systematic where adjusted"
+    )
     weight_target: str = option(
         "current",
-        "target that weights the start of a move, current (as published) or previous (exact)",
+        "target that weights the start of an unadjusted move, current (as published) or previous (exact)",
         choices=("current", "previous"),
     )
+    ess_target: float = option(
+        0.5,
+        "share of J that the conditional ESS of a change of target keeps, in adaptive",
+        above=0,
+        at_most=0.99,
+    )
+    max_moves: int = option(50, "most moves per target of adaptive", at_least=1)
+    final_moves: int = option(5, "least number of moves at the last target of adaptive", at_least=1)
     delta_entropy: float = option(1.0, "entropy change of SDA", symbol="dS", above=0)
     beta_restart: float = option(0.1, "beta of a joining minibatch in SDA", above=0, at_most=1)
     refine_from: float = option(0.9, "share of K before all data are used", above=0, at_most=1)
@@ -64,35 +104,51 @@ class SamplerConfig:
 
     def __post_init__(self) -> None:
         check(self)
+        self._fill(scheme=ADAPTIVE)
+        if self.is_adaptive and self.target == "scaled":
+            raise BadInput(f"target is scaled, but scheme {ADAPTIVE} needs plain: leave it out")
+        object.__setattr__(self, "adjusted", self.adjusted or self.is_adaptive)
+        if self.adjusted and self.step_size is not None:
+            raise BadInput(
+                f"step_size is {self.step_size:g}, but adjusted moves adapt theirs: leave it out, "
+                f"or choose an unadjusted scheme other than {ADAPTIVE}"
+            )
         kernel = resolve_name(KERNELS)[self.kernel]
-        if kernel.steps_are_fixed and self.n_leapfrog_steps != kernel.default_steps:
+        if kernel.steps_are_fixed and self.leapfrog_steps not in (None, kernel.default_steps):
             raise BadInput(
                 f"leapfrog_steps is {self.leapfrog_steps}, but kernel {self.kernel} always makes "
                 f"{kernel.default_steps}: leave it out, or use kernel hmc"
             )
+        if self.is_adaptive:
+            self._fill(particles=1000, iterations=5000, target="plain")
+        if self.adjusted:
+            self._fill(leapfrog_steps=kernel.most_steps, resampling="systematic")
+        else:
+            self._fill(step_size=0.002, leapfrog_steps=kernel.default_steps, resampling="multinomial")
+        self._fill(particles=100, iterations=200, target="scaled")
+
+    def _fill(self, **defaults: Any) -> None:
+        """Set what was left out."""
+        for name, value in defaults.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
 
     @property
-    def n_leapfrog_steps(self) -> int:
-        """S, the kernel's own number unless one was chosen."""
-        return self.leapfrog_steps or resolve_name(KERNELS)[self.kernel].default_steps
+    def is_adaptive(self) -> bool:
+        """Whether the scheme decides as it goes how many iterations there are."""
+        return self.scheme == ADAPTIVE
 
-    @property
-    def first_batch(self) -> int:
-        """C, the number of examples that a run starts with."""
-        return self.initial_batch or self.batch_size
-
-    def check_data(self, n_data: int) -> None:
-        """Refuse batches larger than the training data."""
-        sizes = {"batch_size (kappa)": self.batch_size, "initial_batch (C)": self.first_batch}
+    def for_data(self, n_data: int) -> "SamplerConfig":
+        """The same with batch sizes for so many training examples; refuses larger ones."""
+        batch_size = self.batch_size or min(100 if self.is_adaptive else 500, n_data)
+        first = self.initial_batch or batch_size
+        filled = dataclasses.replace(self, batch_size=batch_size, initial_batch=first)
+        sizes = {"batch_size (kappa)": filled.batch_size, "initial_batch (C)": filled.initial_batch}
         for name, size in sizes.items():
             if size > n_data:
                 rule = f"more than the {n_data} training examples: choose at most {n_data}"
                 raise BadInput(f"{name} is {size}, {rule}")
-
-    def resolved(self) -> dict[str, Any]:
-        """All options by name, with None replaced where the value follows from the others."""
-        chosen = {"leapfrog_steps": self.n_leapfrog_steps, "initial_batch": self.first_batch}
-        return dataclasses.asdict(self) | chosen
+        return filled
 
 
 @dataclass(frozen=True)
@@ -103,7 +159,7 @@ class RunConfig:
     network: str = option(MISSING, "network", choices=MODELS)
     out: Path = option(MISSING, "folder for the results", symbol="DIR")
     seed: int = option(0, "seed of the data order and of every draw", at_least=0, at_most=MAX_SEED)
-    sampler: SamplerConfig = dataclasses.field(default_factory=SamplerConfig)
+    sampler: SamplerConfig = dataclasses.field(default_factory=lambda: SamplerConfig(scheme="full_batch"))
     batch_norm: bool = option(False, "batch normalisation in fashion_cnn")
     prior_scale: PriorScale = option(
         DEFAULT_PRIOR_SCALE,
@@ -132,10 +188,16 @@ class RunConfig:
         check(self)
         if self.batch_norm and not hasattr(resolve_name(MODELS)[self.network], "batch_norm"):
             raise BadInput(f"batch_norm is not an option of network {self.network}: leave it out")
-        if self.batch_norm and self.sampler.first_batch % self.sampler.batch_size:
+        batch, first = self.sampler.batch_size, self.sampler.initial_batch
+        if self.batch_norm and batch and first and first % batch:
             raise BadInput(
-                f"initial_batch is {self.sampler.first_batch}, but with batch_norm it must be a multiple of "
-                f"batch_size ({self.sampler.batch_size}), because statistics are those of a minibatch"
+                f"initial_batch is {first}, but with batch_norm it must be a multiple of batch_size "
+                f"({batch}), because statistics are those of a minibatch"
+            )
+        if self.batch_norm and self.sampler.is_adaptive:
+            raise BadInput(
+                f"batch_norm can't be combined with scheme {ADAPTIVE}, whose target must not depend on how "
+                "the data are cut into minibatches: leave one out"
             )
 
     @property

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from smcda.bench.flops import gradient_flops
 from smcda.bench.timing import Case, Sizes, interleaved, matrix_product
-from smcda.config import SamplerConfig
+from smcda.config import ADAPTIVE, SamplerConfig
 from smcda.models.lenet import MODELS, make_model
 from smcda.models.priors import flattened
 from smcda.smc.cost import gradient_evaluations
@@ -97,6 +97,7 @@ def paper_evaluations(particles: int = 100, n_data: int = 60_000) -> dict[str, i
     return {
         f"{scheme}.{kernel}": gradient_evaluations(SamplerConfig(scheme, kernel, particles), n_data)
         for scheme in SCHEDULES
+        if scheme != ADAPTIVE
         for kernel in KERNELS
     }
 

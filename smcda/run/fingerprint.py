@@ -5,6 +5,7 @@ its own. Machines round differently: the processor, its number of threads and th
 Where results go, and which of them are written, is not.
 """
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -29,7 +30,7 @@ def fingerprint(config: "RunConfig", plan: "ExecutionPlan", data_sha256: str) ->
     import jax
 
     return {
-        **config.sampler.resolved(),
+        **dataclasses.asdict(config.sampler),
         "micro_batch": plan.micro_batch,
         "particle_chunk": plan.particle_chunk,
         "devices": plan.n_devices,

@@ -5,7 +5,6 @@ look. That number is traced, like everything else that varies, so a run compiles
 start and the block) whatever its scheme, and looking more or less often never changes the result.
 """
 
-import dataclasses
 import time
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,17 +16,21 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from smcda._options import options
 from smcda.config import RunConfig, SamplerConfig
-from smcda.errors import BadInput, Diverged
+from smcda.errors import Diverged
 from smcda.models.base import Model
-from smcda.models.priors import Flattened, Parameters, Prior, flattened
+from smcda.models.priors import flattened
 from smcda.parallel.plan import make_plan
 from smcda.parallel.sharding import state_sharding
+from smcda.run.checks import check_data, check_first_draws, check_shape
+from smcda.run.diagnostics import Diagnostic, Particles, diagnose, evidence_error
+from smcda.smc import adjusted
+from smcda.smc import sampler as unadjusted
 from smcda.smc.batches import ShuffledData, Window, to_device
 from smcda.smc.kernels import KERNELS
-from smcda.smc.likelihood import LogLikelihood
 from smcda.smc.resampling import RESAMPLERS
-from smcda.smc.sampler import SMCInfo, SMCKernel, SMCParams, SMCState, init, step
+from smcda.smc.sampler import SMCInfo, SMCKernel, SMCParams, SMCState
 from smcda.smc.schedules import make_schedule
+from smcda.smc.target import TARGETS
 
 
 def run_block(
@@ -43,15 +46,25 @@ def run_block(
 
     def unfinished(carry: tuple[SMCState, SMCInfo]) -> Array:
         state, _ = carry
-        return (state.iteration < until) & jnp.any(state.log_weights > -jnp.inf)
+        unfinished = (state.iteration < until) & jnp.any(state.log_weights > -jnp.inf)
+        return unfinished if state.adaptation is None else unfinished & ~state.adaptation.is_done
 
     def iterate(carry: tuple[SMCState, SMCInfo]) -> tuple[SMCState, SMCInfo]:
         state, trace = carry
         row = state.iteration
-        state, info = step(key, state, kernel, params, data)
+        sampler = unadjusted if state.adaptation is None else adjusted
+        state, info = sampler.step(key, state, kernel, params, data)
         return state, jax.tree.map(lambda column, value: column.at[row].set(value), trace, info)
 
     return jax.lax.while_loop(unfinished, iterate, (state, trace))
+
+
+class Diagnosis(NamedTuple):
+    """What a run's result is worth: the evidence where it can be trusted, and reasons for doubt."""
+
+    log_evidence: float | None
+    log_evidence_error: float | None
+    doubts: list[Diagnostic]
 
 
 class Saved(NamedTuple):
@@ -80,8 +93,9 @@ class Run:
         seed = next(option for option in options(RunConfig) if option.name == "seed").check(seed)
         check_data(x, y)
         started = time.perf_counter()
-        self.config = config
+        self.config = config = config.for_data(len(x))
         self.schedule = make_schedule(config, len(x))
+        self.sampler = adjusted if config.adjusted else unadjusted
         self.flat = flattened(model.prior)
         self.plan = make_plan(model, self.flat, config, gradients)
         check_shape(model, self.flat, x[: self.plan.micro_batch], y[: self.plan.micro_batch])
@@ -91,12 +105,18 @@ class Run:
             self.schedule.next_window,
             KERNELS[config.kernel],
             RESAMPLERS[config.resampling],
+            TARGETS[config.target],
             config.weight_target == "previous",
+            self.schedule.next_beta,
         )
-        step_size = jnp.asarray(config.step_size, jnp.float32)
-        n_steps = jnp.asarray(config.n_leapfrog_steps, jnp.int32)
-        params = SMCParams(step_size, n_steps, self.schedule.params)
-        wraparound = config.first_batch + self.plan.micro_batch
+        params = SMCParams(
+            jnp.asarray(config.step_size or 0, jnp.float32),
+            jnp.asarray(config.leapfrog_steps, jnp.int32),
+            self.schedule.params,
+            jnp.asarray(config.max_moves, jnp.int32),
+            jnp.asarray(config.final_moves, jnp.int32),
+        )
+        wraparound = config.initial_batch + self.plan.micro_batch
         data = to_device(x, y, seed=seed if shuffle else None, wraparound=wraparound)
         keys = jax.random.split(jax.random.key(seed))
         self._sharded, self._replicated = state_sharding(self.plan.mesh)
@@ -104,16 +124,22 @@ class Run:
         key_init, self._key, first, self.data, self.params = placed
         self.compile_s = time.perf_counter() - started
 
-        def begin(key: PRNGKeyArray, first: Window, data: ShuffledData) -> SMCState:
-            return init(key, self.kernel, first, data, config.particles)
+        def begin(key: PRNGKeyArray, first: Window, data: ShuffledData) -> tuple[SMCState, Array, Array]:
+            state, draws = self.sampler.init(key, self.kernel, first, data, config.particles)
+            return state, draws, jnp.all(jnp.isfinite(jax.vmap(self.flat.prior.gradient)(draws)))
 
-        start = self._compile(begin, key_init, first, self.data, out_shardings=self._sharded)
+        draws_sharded = None if self._sharded is None else self._sharded.particles
+        shardings = (self._sharded, draws_sharded, self._replicated)
+        start = self._compile(begin, key_init, first, self.data, out_shardings=shardings)
         self.runtime_s = 0.0
         self._row_seconds = np.zeros(config.iterations)
-        self.state: SMCState = self._timed(start, key_init, first, self.data)
-        self._check_alive()
+        self.state: SMCState
+        self.state, draws, has_gradient = self._timed(start, key_init, first, self.data)
+        self._first_draws = np.asarray(draws)
+        """What was drawn from the prior, before any of it was weighted, on the host."""
+        check_first_draws(self._first_draws, bool(has_gradient), *map(np.asarray, self.state.likelihood))
         # A trace of zeros with the shapes and types that `step` reports.
-        one_step = partial(step, kernel=self.kernel, params=self.params, data=self.data)
+        one_step = partial(self.sampler.step, kernel=self.kernel, params=self.params, data=self.data)
         _, row = jax.eval_shape(one_step, self._key, self.state)
         empty = jax.tree.map(lambda value: jnp.zeros((config.iterations, *value.shape), value.dtype), row)
         self._trace = jax.device_put(empty, self._replicated)
@@ -131,21 +157,23 @@ class Run:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all iterations are done."""
-        return self.iteration >= self.config.iterations
+        """Whether all iterations are done, or the particles have settled at the last target."""
+        adaptation = self.state.adaptation
+        settled = adaptation is not None and bool(adaptation.is_done)
+        return settled or self.iteration >= self.config.iterations
 
     def advance(self, n_iterations: int) -> None:
         """Do some more iterations, at most to the end."""
+        if self.is_finished:
+            return
         first = self.iteration
         before = self.runtime_s
-        until = min(first + n_iterations, self.config.iterations)
-        if until == first:
-            return
-        end = jnp.asarray(until, jnp.int32)
+        end = jnp.asarray(min(first + n_iterations, self.config.iterations), jnp.int32)
         self.state, self._trace = self._timed(
             self._block, self._key, self.state, self._trace, end, self.params, self.data
         )
         self._check_alive()
+        until = self.iteration
         # Within a block, time is divided by the evaluations of each iteration.
         done = np.cumsum(np.asarray(self._trace.evaluations)[first:until], dtype=float)
         self._row_seconds[first:until] = before + (self.runtime_s - before) * done / done[-1]
@@ -170,10 +198,10 @@ class Run:
     def trace(self) -> dict[str, np.ndarray]:
         """The rows so far, by the column names of `trace.csv`."""
         done = self.iteration
-        columns = {name: np.asarray(column)[:done] for name, column in self._trace._asdict().items()}
+        columns = {name: np.asarray(column)[:done] for name, column in self._columns().items()}
         evaluations = columns.pop("evaluations").astype(np.int64)
-        first_batch, kappa = self.config.first_batch, self.config.batch_size
-        beyond_first = np.maximum(columns["batch_size"] - first_batch, 0)
+        beyond_first = np.maximum(columns["batch_size"] - self.config.initial_batch, 0)
+        kappa = self.config.batch_size
         return {
             "iteration": np.arange(done),
             "batch_size": columns.pop("batch_size"),
@@ -185,30 +213,49 @@ class Run:
         }
 
     def last_row(self) -> dict[str, Any]:
-        """The newest row of the trace, as plain numbers."""
-        return {name: column[self.iteration - 1].item() for name, column in self._trace._asdict().items()}
+        """The newest row of the trace as numbers."""
+        return {name: column[self.iteration - 1].item() for name, column in self._columns().items()}
 
-    def seconds_left(self) -> float:
+    def _columns(self) -> dict[str, Array]:
+        columns = self._trace._asdict()
+        moves = columns.pop("moves")
+        return columns | ({} if moves is None else moves._asdict())
+
+    def seconds_left(self) -> float | None:
         """Guess the time to the end from the time per evaluation so far and the evaluations to come.
 
-        Where a schedule decides as it goes, the amount of data is taken to stay what it is.
+        Where a schedule decides as it goes, the amount of data is taken to stay what it is; None where it
+        also decides on the number of iterations.
         """
+        if self.schedule.next_beta is not None:
+            return None
         to_come = self.schedule.plan.size[self.iteration :]
         examples = to_come.sum() if self.schedule.is_fixed else to_come.size * int(self.state.window.size)
-        gradients = self.kernel.move.gradients(self.config.n_leapfrog_steps)
+        gradients = self.kernel.move.gradients(self.config.leapfrog_steps)
         done = int(self.schedule.first.size) + np.asarray(self._trace.evaluations)[: self.iteration].sum()
         return float(self.runtime_s * gradients * examples / done)
 
-    def log_evidence(self) -> float | None:
-        """Log evidence of all the data, or None where the weights do not estimate it.
+    def diagnose(self) -> Diagnosis:
+        """The log evidence where there is one, its error, and every doubt about the result so far.
 
-        They do when the last target is the full posterior and every change of the target on the way
-        was corrected for: `weight_target` previous, or a target that never changed.
+        The weights estimate the evidence when the last target is the full posterior and every change of the
+        target on the way was corrected for: adjusted moves, `weight_target` previous, or a target that never
+        changed.
         """
-        window = self.state.window
-        complete = int(window.size) == int(self.data.n_data) and float(window.beta) == 1.0
-        corrected = self.config.weight_target == "previous" or self.config.scheme == "full_batch"
-        return float(self.state.log_evidence) if complete and corrected else None
+        config, trace, state = self.config, self.trace(), self.state
+        way = np.asarray(state.particles) - self._first_draws[np.asarray(state.root_ancestor)]
+        width = np.std(self._first_draws, axis=0)
+        particles = Particles(
+            np.exp(np.asarray(state.log_weights, np.float64)),
+            np.asarray(state.root_ancestor),
+            float(np.sqrt(np.mean((way[:, width > 0] / width[width > 0]) ** 2))),
+        )
+        corrected = config.adjusted or config.weight_target == "previous" or config.scheme == "full_batch"
+        error = evidence_error(trace, particles) if corrected else None
+        doubts = diagnose(config, int(self.data.n_data), trace, particles, error)
+        if error is None or any(doubt.spoils_evidence for doubt in doubts):
+            return Diagnosis(None, None, doubts)
+        return Diagnosis(float(state.log_evidence), error, doubts)
 
     def _compile(self, function: Any, *arguments: Any, **options: Any) -> Any:
         started = time.perf_counter()
@@ -224,77 +271,9 @@ class Run:
 
     def _check_alive(self) -> None:
         if not bool(jnp.any(self.state.log_weights > -jnp.inf)):
-            if self.iteration == 0:
-                raise Diverged(
-                    "no particle drawn from the prior has a finite log-likelihood: check the data, "
-                    "the log-likelihood and the prior's scale"
-                )
-            h = self.config.step_size
+            if (h := self.config.step_size) is None:
+                raise Diverged(f"no particle has a finite log-density any more at iteration {self.iteration}")
             raise Diverged(
                 f"no particle has a finite log-density any more at iteration {max(self.iteration - 1, 0)} "
                 f"with step_size h = {h:g}: lower it (try {h / 2:g})"
             )
-
-
-def check_data(x: np.ndarray, y: np.ndarray) -> None:
-    """Refuse data of two lengths, none, or with values that are not finite."""
-    if len(x) != len(y) or len(x) == 0:
-        raise BadInput(f"x has {len(x)} examples and y {len(y)}: give as many of each, and at least one")
-    for name, array in (("x", x), ("y", y)):
-        if not np.issubdtype(array.dtype, np.number) and array.dtype != bool:
-            raise BadInput(f"{name} is of type {array.dtype}, but must be numbers: encode it")
-        bad = np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
-        if bad.size:
-            rows = "rows have" if bad.size > 1 else "row has"
-            raise BadInput(
-                f"{bad.size} {rows} a value in {name} that is not finite, first row {bad[0]}: remove it"
-            )
-
-
-def check_shape(model: Model, flat: Flattened, x: np.ndarray, y: np.ndarray) -> None:
-    """Refuse a log-likelihood that is not one number per example; nothing is computed."""
-    shapes = [jax.ShapeDtypeStruct(a.shape, jax.dtypes.canonicalize_dtype(a.dtype)) for a in (x, y)]
-    particle = jax.ShapeDtypeStruct((flat.n_parameters,), jnp.float32)
-    found = jax.eval_shape(lambda p, x, y: model.log_likelihood(flat.unravel(p), x, y), particle, *shapes)
-    shape = getattr(found, "shape", None)
-    if shape != (len(x),):
-        raise BadInput(
-            f"log_likelihood gives shape {shape} for {len(x)} examples, but must give {(len(x),)}: "
-            "one number per example, neither summed nor in a column"
-        )
-
-
-class Posterior(NamedTuple):
-    """Weighted samples: parameters with a leading particle axis, weights that sum to one."""
-
-    parameters: Parameters
-    weights: Float[np.ndarray, " particle"]
-    log_evidence: float | None
-    trace: dict[str, np.ndarray]
-
-
-def sample(
-    log_likelihood: LogLikelihood,
-    prior: Prior,
-    x: Any,
-    y: Any,
-    *,
-    seed: int = 0,
-    shuffle: bool = True,
-    **settings: Any,
-) -> Posterior:
-    """Sample the posterior of any model: the package's one-call interface.
-
-    `log_likelihood(parameters, x, y)` gives the log-likelihood of each example of a slice; parameters
-    are whatever pytree `prior` draws. Settings are the options of `SamplerConfig`, by name. With `shuffle`
-    false the data are used in the order given.
-    """
-    known = [field.name for field in dataclasses.fields(SamplerConfig)]
-    for name in settings:
-        if name not in known:
-            raise BadInput(f"setting {name!r} is unknown: choose from {', '.join(known)}")
-    config = SamplerConfig(**settings)
-    run = Run(Model(log_likelihood, prior), np.asarray(x), np.asarray(y), config, seed, shuffle)
-    run.advance(config.iterations)
-    parameters = jax.vmap(run.flat.unravel)(run.state.particles)
-    return Posterior(parameters, np.exp(np.asarray(run.state.log_weights)), run.log_evidence(), run.trace())

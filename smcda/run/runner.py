@@ -4,6 +4,7 @@ A run that was interrupted resumes from its newest checkpoint, and its result is
 undisturbed run would have had, bit for bit.
 """
 
+import dataclasses
 import logging
 import time
 from datetime import timedelta
@@ -41,7 +42,7 @@ def execute(config: RunConfig, view: ProgressView) -> dict[str, Any]:
     outputs.check_folder("checkpoint_dir", config.checkpoints)
     outputs.check_output(config.out, config.overwrite)
     data = load(config.data)
-    config.sampler.check_data(len(data.train_x))
+    config = dataclasses.replace(config, sampler=config.sampler.for_data(len(data.train_x)))
     title = f"{data.name} {config.sampler.scheme} {config.sampler.kernel} seed {config.seed}"
     with view(title, config.sampler.iterations) as report:
         execution = _Execution(config, data, report)
@@ -106,7 +107,7 @@ class _Execution:
         while not run.is_finished:
             first, seconds = run.iteration, run.runtime_s
             run.advance(min(block, evaluate_every - first % evaluate_every))
-            per_iteration = (run.runtime_s - seconds) / (run.iteration - first)
+            per_iteration = (run.runtime_s - seconds) / max(run.iteration - first, 1)
             block = max(1, min(4 * block, int(block_seconds / per_iteration)))
             if run.iteration % evaluate_every == 0 or run.is_finished:
                 self._metrics.evaluate(run)
@@ -127,9 +128,10 @@ class _Execution:
         last = self._run.last_row()
         accuracy = self._metrics.last.get("test_accuracy")
         tested = "" if accuracy is None else f"  test {accuracy:.2f} %"
-        left = timedelta(seconds=round(self._run.seconds_left()))
+        seconds = self._run.seconds_left()
+        left = "" if seconds is None else f"  left {timedelta(seconds=round(seconds))}"
         target = f"M {last['batch_size']}  beta {last['beta']:.2f}"
-        return f"{target}  J_eff {last['ess']:.1f}{tested}  left {left}"
+        return f"{target}  J_eff {last['ess']:.1f}{tested}{left}"
 
     def _to_save(self) -> dict[str, Any]:
         return {"run": self._run.to_save(), "metrics": self._metrics.to_save()}
@@ -151,7 +153,9 @@ class _Execution:
     def _write(self) -> dict[str, Any]:
         """Write the results; where that fails, save the finished run so that only writing is left."""
         config, run, sampler = self._config, self._run, self._config.sampler
-        trace = run.trace()
+        trace, diagnosis = run.trace(), run.diagnose()
+        for doubt in diagnosis.doubts:
+            logger.warning(doubt.message)
         results = {
             "dataset": self._data.name,
             **{name: self._fingerprint[name] for name in REPEATED},
@@ -160,7 +164,9 @@ class _Execution:
             "runtime_s": run.runtime_s,
             **self._metrics.seconds,
             "gradient_evaluations": int(trace["gradient_evaluations"][-1]),
-            "log_evidence": run.log_evidence(),
+            "log_evidence": diagnosis.log_evidence,
+            "log_evidence_error": diagnosis.log_evidence_error,
+            "diagnostics": {doubt.name: doubt.message for doubt in diagnosis.doubts},
             "peak_memory_mb": outputs.peak_memory_mb(),
             "device": jax.devices()[0].device_kind,
             "devices": run.plan.n_devices,
@@ -170,7 +176,7 @@ class _Execution:
             "resumed": self._metrics.resumed,
             "n_train": len(self._data.train_x),
             "n_test": len(self._data.test_x),
-            "settings": sampler.resolved(),
+            "settings": dataclasses.asdict(sampler),
             "fingerprint": self._fingerprint,
         }
         posterior = None

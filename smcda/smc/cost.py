@@ -14,10 +14,11 @@ from smcda.smc.schedules import make_schedule
 def gradient_evaluations(config: SamplerConfig, n_data: int) -> int:
     """Particle x example gradients of a whole run on `n_data` training examples.
 
-    Exact for fixed schedules, the most that are possible for others.
+    Exact for fixed schedules, the most that are possible for `smooth_data_annealing`, and for `adaptive`,
+    which has no bound, what a large problem was seen to need.
     """
     plan = make_schedule(config, n_data).plan
-    gradients = KERNELS[config.kernel].gradients(config.n_leapfrog_steps)
+    gradients = KERNELS[config.kernel].gradients(config.leapfrog_steps)
     evaluations, known = 0, 0
     for size, fresh in zip(plan.size.tolist(), plan.fresh.tolist(), strict=True):
         evaluations += gradients * size + size - known

@@ -12,6 +12,7 @@ prints it, which treats the scaled batch as an estimate of one fixed target and 
 target stands still (`full_batch`).
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -20,16 +21,17 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from smcda.smc.batches import ShuffledData, Window
 from smcda.smc.kernels import Kernel, Position
-from smcda.smc.likelihood import BatchLikelihood, LikelihoodSums
+from smcda.smc.likelihood import BatchLikelihood, LikelihoodSums, Particles
 from smcda.smc.resampling import Resampler, effective_sample_size, n_unique, reweight
-from smcda.smc.schedules.base import NextWindow
-from smcda.smc.target import FlatPrior, extend_cache, scale_to_full_data, target_gradient
+from smcda.smc.schedules.base import NextBeta, NextWindow
+from smcda.smc.target import Combine, FlatPrior, extend_cache, scale_to_full_data, target_gradient
 
 
 class SMCKernel(NamedTuple):
     """The functions that make up one run's sampler; static, so they shape the compiled program.
 
-    `weight_by_previous` corrects the weights for the change of the target: ``weight_target: previous``.
+    `combine` makes a target of likelihood sums. `weight_by_previous` corrects the weights for the change of
+    the target: ``weight_target: previous``. `next_beta` is that of `Schedule`.
     """
 
     likelihood: BatchLikelihood
@@ -37,7 +39,9 @@ class SMCKernel(NamedTuple):
     next_window: NextWindow
     move: Kernel
     resample: Resampler
+    combine: Combine
     weight_by_previous: bool
+    next_beta: NextBeta | None = None
 
 
 class SMCParams(NamedTuple):
@@ -46,10 +50,15 @@ class SMCParams(NamedTuple):
     step_size: Float[Array, ""]
     n_leapfrog_steps: Int[Array, ""]
     schedule: Any
+    max_moves: Int[Array, ""]
+    final_moves: Int[Array, ""]
 
 
 class SMCState(NamedTuple):
-    """Weighted particles, their cached likelihoods, and which first particle each descends from."""
+    """Weighted particles, their cached likelihoods, and which first particle each descends from.
+
+    `adaptation` is an `Adaptation` where moves are adjusted.
+    """
 
     particles: Float[Array, "particle parameter"]
     log_weights: Float[Array, " particle"]
@@ -58,10 +67,30 @@ class SMCState(NamedTuple):
     root_ancestor: Int[Array, " particle"]
     log_evidence: Float[Array, ""]
     iteration: Int[Array, ""]
+    adaptation: Any = None
+
+
+class MoveInfo(NamedTuple):
+    """The part of a trace's row that adjusted moves add.
+
+    `acceptance` is the mean acceptance probability, `n_moves` counts since the target changed, `correlation`
+    is that of `Adaptation`, `log_likelihood_sd` the spread over particles of the likelihood in the target.
+    """
+
+    acceptance: Float[Array, "..."]
+    step_size: Float[Array, "..."]
+    leapfrog_steps: Int[Array, "..."]
+    n_moves: Int[Array, "..."]
+    correlation: Float[Array, "..."]
+    log_likelihood_sd: Float[Array, "..."]
 
 
 class SMCInfo(NamedTuple):
-    """One row of the trace; `evaluations` counts per particle, `log_likelihood` is per example."""
+    """One row of the trace; `evaluations` counts per particle, `log_likelihood` is per example.
+
+    `energy_error` is the weighted mean of ``|log pi_k(theta_k) - log pi_k(theta_{k-1}) + log N(-P_k) -
+    log N(P_{k-1})|``, which leapfrog would keep at zero with an infinitely small step.
+    """
 
     batch_size: Int[Array, "..."]
     beta: Float[Array, "..."]
@@ -69,18 +98,20 @@ class SMCInfo(NamedTuple):
     resampled: Bool[Array, "..."]
     unique_ancestors: Int[Array, "..."]
     log_likelihood: Float[Array, "..."]
+    energy_error: Float[Array, "..."]
     evaluations: Int[Array, "..."]
+    moves: MoveInfo | None = None
 
 
 def init(
     key: PRNGKeyArray, kernel: SMCKernel, first: Window, data: ShuffledData, n_particles: int
-) -> SMCState:
-    """Draw from the prior, weight by the first target, resample if ESS < J/2."""
+) -> tuple[SMCState, Particles]:
+    """Draw from the prior, weight by the first target, resample if ESS < J/2; also give the draws."""
     key_prior, key_resample = jax.random.split(key)
     particles = jax.vmap(kernel.prior.sample)(jax.random.split(key_prior, n_particles))
     sums = kernel.likelihood(particles, data, first)
     uniform = jnp.full(n_particles, -jnp.log(n_particles))
-    log_weights, log_evidence = reweight(uniform, scale_to_full_data(first, data.n_data, sums.value))
+    log_weights, log_evidence = reweight(uniform, kernel.combine(first, data.n_data, sums.value))
     state = SMCState(
         particles,
         log_weights,
@@ -90,7 +121,7 @@ def init(
         log_evidence=log_evidence,
         iteration=jnp.asarray(0, jnp.int32),
     )
-    return resample_if_needed(key_resample, state, kernel.resample)[0]
+    return resample_if_needed(key_resample, state, kernel.resample)[0], particles
 
 
 def step(
@@ -105,29 +136,26 @@ def step(
         params.schedule, state.iteration, state.window, weights, state.likelihood.value
     )
 
-    def evaluate(particles: Array) -> Position:
-        sums = kernel.likelihood(particles, data, window)
-        return Position(particles, sums, target_gradient(kernel.prior, particles, sums, window, n_data))
-
     sums, n_arrived = extend_cache(
         state.likelihood, state.window, window, lambda part: kernel.likelihood(state.particles, data, part)
     )
-    gradient = target_gradient(kernel.prior, state.particles, sums, window, n_data)
-    start = Position(state.particles, sums, gradient)
+    evaluate = evaluation(kernel, window, data)
+    start = evaluate(state.particles, sums)
     moved, log_kernel_ratio = kernel.move.move(
         key_move, start, evaluate, params.step_size, params.n_leapfrog_steps
     )
 
+    current = kernel.combine(window, n_data, sums.value)
+    before = current
     if kernel.weight_by_previous:
-        before = scale_to_full_data(state.window, n_data, state.likelihood.value)
-    else:
-        before = scale_to_full_data(window, n_data, sums.value)
+        before = kernel.combine(state.window, n_data, state.likelihood.value)
     increment = (
-        scale_to_full_data(window, n_data, moved.sums.value)
+        kernel.combine(window, n_data, moved.sums.value)
         - before
         + jax.vmap(kernel.prior.log_ratio)(moved.particles, state.particles)
         + log_kernel_ratio
     )
+    energy_error = jnp.abs(increment + before - current)
     log_weights, log_mean = reweight(state.log_weights, increment)
     state = state._replace(
         particles=moved.particles,
@@ -145,18 +173,30 @@ def step(
         resampled=resampled,
         unique_ancestors=n_unique(resampled_state.root_ancestor),
         log_likelihood=mean_log_likelihood(state),
+        energy_error=jnp.sum(jnp.where(jnp.isfinite(energy_error), weights * energy_error, 0.0)),
         evaluations=n_arrived + kernel.move.gradients(params.n_leapfrog_steps) * window.size,
     )
     return resampled_state, info
 
 
+def evaluation(kernel: SMCKernel, window: Window, data: ShuffledData) -> Callable[..., Position]:
+    """The function that evaluates particles at the target of a window, unless their sums are given."""
+
+    def evaluate(particles: Array, sums: LikelihoodSums | None = None) -> Position:
+        sums = kernel.likelihood(particles, data, window) if sums is None else sums
+        gradient = target_gradient(kernel.prior, particles, sums, window, data.n_data, kernel.combine)
+        return Position(particles, sums, gradient)
+
+    return evaluate
+
+
 def resample_if_needed(
-    key: PRNGKeyArray, state: SMCState, resample: Resampler
+    key: PRNGKeyArray, state: SMCState, resample: Resampler, share: float = 0.5
 ) -> tuple[SMCState, Bool[Array, ""]]:
     """Draw ancestors and reset the weights to 1/J when J_eff < J/2; cached likelihoods move along."""
     n_particles = state.log_weights.size
     ess = effective_sample_size(state.log_weights)
-    needed = (ess < n_particles / 2) & (ess > 0)
+    needed = (ess < share * n_particles) & (ess > 0)
 
     def draw(state: SMCState) -> SMCState:
         ancestors = resample(key, jnp.exp(state.log_weights))

@@ -2,11 +2,14 @@ r"""The target that the particles are moved and weighted by.
 
 At iteration k, with ``old`` the examples fully in and ``new`` those being annealed in,
 
-    log pi_k(theta) = (N / M_k) [ ll_old(theta) + beta_k ll_new(theta) ] + log q0(theta) + const
+    scaled (published):  log pi_k(theta) = (N / M_k) [ ll_old(theta) + beta_k ll_new(theta) ] + log q0(theta)
+    plain:               log pi_k(theta) =             ll_old(theta) + beta_k ll_new(theta)   + log q0(theta)
 
-for every scheme (beta is 1 for the fixed ones). The two sums over examples and their gradients are what is
-expensive. They are cached (`LikelihoodSums`) with the particles they belong to: when data arrive, only those
-are evaluated.
+up to a constant, for every scheme (beta is 1 for the fixed ones). Scaled, a minibatch stands for all data,
+and the first target is as peaked as the last; plain, the targets lead from the prior to the posterior.
+
+The two sums over examples and their gradients are what is expensive. They are cached (`LikelihoodSums`) with
+the particles they belong to: when data arrive, only those are evaluated.
 """
 
 from collections.abc import Callable
@@ -59,8 +62,27 @@ def scale_to_full_data(
     return n_data / jnp.maximum(window.size, 1) * (parts[OLD] + window.beta * parts[NEW])
 
 
+def plain_sum(
+    window: Window, n_data: Int[Array, ""], parts: Float[Array, "part *rest"]
+) -> Float[Array, "*rest"]:
+    """Combine old and new sums as they are: ``old + beta new``; at beta = 0 new ones may be infinite."""
+    del n_data
+    return parts[OLD] + jnp.where(window.beta > 0, window.beta * parts[NEW], 0.0)
+
+
+Combine = Callable[[Window, Array, Array], Array]
+"""``(window, N, sums over the old and the new part) -> what of them is in the target``."""
+
+TARGETS: dict[str, Combine] = {"scaled": scale_to_full_data, "plain": plain_sum}
+
+
 def target_gradient(
-    prior: FlatPrior, particles: Particles, sums: LikelihoodSums, window: Window, n_data: Int[Array, ""]
+    prior: FlatPrior,
+    particles: Particles,
+    sums: LikelihoodSums,
+    window: Window,
+    n_data: Int[Array, ""],
+    combine: Combine,
 ) -> Float[Array, "particle parameter"]:
     """Gradient of log pi_k at each particle, from sums already at hand."""
-    return scale_to_full_data(window, n_data, sums.gradient) + jax.vmap(prior.gradient)(particles)
+    return combine(window, n_data, sums.gradient) + jax.vmap(prior.gradient)(particles)

@@ -14,7 +14,6 @@ from smcda.config import SamplerConfig
 from smcda.models.base import Model
 from smcda.models.priors import gaussian
 from smcda.run.loop import Run, run_block
-from smcda.smc.sampler import init
 
 N_DATA, NOISE = 30, 2.5
 PRIOR_MEAN = np.array([0.3, -0.2, 0.0])
@@ -77,7 +76,7 @@ def estimate(config: SamplerConfig, n_keys: int) -> Estimates:
 
     def one_key(key):
         key_init, key_run = jax.random.split(key)
-        state = init(key_init, run.kernel, run.schedule.first, run.data, config.particles)
+        state, _ = run.sampler.init(key_init, run.kernel, run.schedule.first, run.data, config.particles)
         until = jnp.asarray(config.iterations, jnp.int32)
         state, trace = run_block(run.kernel, key_run, state, empty, until, run.params, run.data)
         weights = jnp.exp(state.log_weights)

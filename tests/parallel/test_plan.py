@@ -37,9 +37,10 @@ small = (Model(slope, gaussian(np.zeros(3), 1.0)), 0.1)
 found = {}
 for scheme in SCHEDULES:
     model, h = small if scheme == "automated" else large
+    own = {"leapfrog_steps": 3} if scheme == "adaptive" else {"step_size": h}
     runs = []
     for devices in (1, 4):
-        config = SamplerConfig(scheme, "hmc", 8, 6, h, batch_size=9, devices=devices)
+        config = SamplerConfig(scheme, "hmc", 8, 6, batch_size=9, devices=devices, **own)
         run = Run(model, data.train_x, data.train_y, config, 3)
         run.advance(2)
         run.advance(4)
@@ -51,13 +52,13 @@ for scheme in SCHEDULES:
         "ancestors": bool(np.array_equal(one.state.root_ancestor, four.state.root_ancestor)),
         "root_ancestor": np.asarray(one.state.root_ancestor).tolist(),
         "ess": float(np.abs(one.trace()["ess"] - four.trace()["ess"]).max()),
+        "program": four._block.as_text() if model is large[0] else "",
     }
 from smcda.parallel.sharding import choose_devices
 found["chosen"] = {}
 for particles in (8, 7, 6):
     mesh = choose_devices(None, particles)
     found["chosen"][particles] = 1 if mesh is None else mesh.size
-found["program"] = four._block.as_text()
 print(json.dumps(found))
 """
 
@@ -76,7 +77,15 @@ def comparison(cache, shared):
 
 @pytest.mark.parametrize(
     "scheme",
-    ["constant", "full_batch", "constant_to_refine", "linear", "automated", "smooth_data_annealing"],
+    [
+        "constant",
+        "full_batch",
+        "constant_to_refine",
+        "linear",
+        "automated",
+        "smooth_data_annealing",
+        "adaptive",
+    ],
 )
 def test_four_devices_give_the_particles_of_one(comparison, scheme):
     found = comparison[scheme]
@@ -87,10 +96,11 @@ def test_four_devices_give_the_particles_of_one(comparison, scheme):
     assert found["ess"] < 1e-2
 
 
-def test_particles_travel_only_when_they_are_resampled(comparison):
+@pytest.mark.parametrize("scheme", ["smooth_data_annealing", "adaptive"])
+def test_particles_travel_only_when_they_are_resampled(comparison, scheme):
     collective = re.compile(r"= \(?(\S+) (all-gather|all-to-all|collective-permute|all-reduce)\S*\(")
     travelling = []
-    for line in comparison["program"].splitlines():
+    for line in comparison[scheme]["program"].splitlines():
         match = collective.search(line)
         if match and "61706" in match.group(1):
             travelling.append(line)

@@ -26,10 +26,12 @@ def test_paper_scale_is_the_published_study():
     paper = resolve(scale="paper")
     published = {
         "particles": 100, "iterations": 200, "step_size": 0.002, "leapfrog_steps": 3, "batch_size": 500,
-        "initial_batch": None, "resampling": "multinomial", "weight_target": "current", "delta_entropy": 1,
+        "initial_batch": None, "resampling": None, "weight_target": "current", "delta_entropy": 1,
         "beta_restart": 0.1, "refine_from": 0.9, "source": "full", "train_images": None, "test_images": None,
     }  # fmt: skip
     assert {name: paper.settings[name] for name in published} == published
+    sampler = paper.run_config("mnist", "constant", "hmc").sampler
+    assert (sampler.resampling, sampler.target, sampler.adjusted) == ("multinomial", "scaled", False)
     assert len(paper.runs()) == 120
     assert len({tuple(run.values()) for run in paper.runs()}) == 120
 
@@ -133,7 +135,7 @@ def test_every_ablation_of_the_config_changes_a_run():
         ({"seeds": ["x"]}, "seeds/0 is 'x', but must be a valid integer"),
         ({"scale": "huge"}, "scale is 'huge', but must be one of laptop, paper, cpu, tiny"),
         ({"particles": 1}, "particles is 1, but must be a whole number of at least 2"),
-        ({"particles": "null"}, "particles is None, but must be a whole number"),
+        ({"max_moves": "null"}, "max_moves is None, but must be a whole number"),
         ({"particles": -(2**70)}, f"particles is {-(2**70)}, but must be a whole number"),
         ({"step_size": 10**400}, "but must be a finite number"),
         ({"iterations": "many"}, "iterations is 'many', but must be a whole number"),

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from smcda._options import Option, options
-from smcda.config import ProcessConfig, RunConfig, SamplerConfig
+from smcda.config import ADAPTIVE, ProcessConfig, RunConfig, SamplerConfig
 from smcda.errors import BadInput
 
 NETWORKS = {"mnist": "lenet5", "fashion_mnist": "fashion_cnn"}
@@ -106,7 +106,9 @@ _Options = create_model(
     "_Options",
     __base__=_Strict,
     datasets=_list_of(Literal[tuple(NETWORKS)], list(NETWORKS), "datasets"),
-    schemes=_list_of(Literal[tuple(_schemes)], _schemes, "data-annealing schemes"),
+    schemes=_list_of(
+        Literal[tuple(_schemes)], [name for name in _schemes if name != ADAPTIVE], "data-annealing schemes"
+    ),
     kernels=_list_of(Literal[tuple(_kernels)], _kernels, "kernels"),
     seeds=_list_of(
         Annotated[int, Field(ge=_seed.at_least, le=_seed.at_most)],

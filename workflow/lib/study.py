@@ -11,7 +11,7 @@ from shlex import quote
 from typing import Any
 
 from lib.config import NETWORKS, RUN_KEYS, SAMPLER_KEYS, ConfigError, Scale, read_config
-from smcda.config import RunConfig, SamplerConfig
+from smcda.config import ADAPTIVE, RunConfig, SamplerConfig
 from smcda.errors import BadInput
 from smcda.models.lenet import MODELS
 from smcda.smc.kernels import KERNELS
@@ -23,8 +23,17 @@ GRID = ("datasets", "schemes", "kernels", "seeds")
 
 REFINING = {"constant_to_refine", "linear", "automated"}
 SMOOTH = {"smooth_data_annealing"}
-KNOWN_SCHEMES = REFINING | SMOOTH | {"constant", "full_batch"}
-READ_BY = {"refine_from": REFINING, "delta_entropy": SMOOTH, "beta_restart": SMOOTH}
+KNOWN_SCHEMES = REFINING | SMOOTH | {"constant", "full_batch", ADAPTIVE}
+READ_BY = (
+    {"refine_from": REFINING, "delta_entropy": SMOOTH, "beta_restart": SMOOTH}
+    | dict.fromkeys(("ess_target", "max_moves", "final_moves"), {ADAPTIVE})
+    # What `adaptive` chooses for itself: a scale's values are those of the published schemes.
+    | dict.fromkeys(
+        ("iterations", "step_size", "leapfrog_steps", "batch_size", "initial_batch", "target", "adjusted")
+        + ("resampling", "weight_target", "batch_norm"),
+        KNOWN_SCHEMES - {ADAPTIVE},
+    )
+)
 """Which of the known schemes read an option. Any other scheme is given every option."""
 
 
@@ -122,7 +131,7 @@ class Study:
                     f"{name} is {self.settings[name]}, but source {source} has {most}: choose at most {most}"
                 )
         for dataset, scheme, kernel in product(*(self.settings[name] for name in GRID[:-1])):
-            self.run_config(dataset, scheme, kernel).sampler.check_data(self.n_images()[0])
+            self.run_config(dataset, scheme, kernel).sampler.for_data(self.n_images()[0])
 
 
 def resolve(config: dict[str, Any]) -> Study:

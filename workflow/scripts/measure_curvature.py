@@ -51,7 +51,7 @@ def follow(config: RunConfig) -> list[dict[str, Any]]:
     from smcda.run.loop import Run
 
     data, sampler = load(config.data), config.sampler
-    sampler.check_data(len(data.train_x))
+    sampler = sampler.for_data(len(data.train_x))
     reference = jnp.asarray(data.train_x[: sampler.batch_size]) if config.batch_norm else None
     model = make_model(config.network, config.prior_scale, reference)
     run = Run(model, data.train_x, data.train_y, sampler, config.seed, gradients=config.gradients)

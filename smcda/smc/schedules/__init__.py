@@ -4,10 +4,12 @@ A new fixed scheme is a function and a line in the table of ``fixed.py``; the co
 the figures know it from `SCHEDULES`.
 """
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 
-from smcda.config import SamplerConfig
+from smcda.config import ADAPTIVE, SamplerConfig
+from smcda.smc.schedules.adaptive import adaptive
 from smcda.smc.schedules.base import BatchPlan, NextWindow, Schedule, ScheduleArgs
 from smcda.smc.schedules.fixed import FIXED, fixed
 from smcda.smc.schedules.smooth import smooth_data_annealing
@@ -17,12 +19,12 @@ __all__ = ["SCHEDULES", "BatchPlan", "NextWindow", "Schedule", "ScheduleArgs", "
 SCHEDULES: dict[str, Callable[[ScheduleArgs], Schedule]] = {
     **{name: partial(fixed, plan) for name, plan in FIXED.items()},
     "smooth_data_annealing": smooth_data_annealing,
+    ADAPTIVE: adaptive,
 }
 
 
 def make_schedule(config: SamplerConfig, n_data: int) -> Schedule:
     """The schedule that a config names, for so many training examples."""
-    config.check_data(n_data)
-    known = config.resolved() | {"n_data": n_data}
+    known = dataclasses.asdict(config.for_data(n_data)) | {"n_data": n_data}
     args = ScheduleArgs(**{name: known[name] for name in ScheduleArgs._fields})
     return SCHEDULES[config.scheme](args)

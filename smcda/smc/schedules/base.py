@@ -13,6 +13,10 @@ NextWindow = Callable[[Any, Array, Window, Array, Array], Window]
 old and the new part, one per particle."""
 
 
+NextBeta = Callable[[Any, Window, Array, Array], Array]
+"""``(params, window, log_weights, log-likelihoods of the new part) -> beta``."""
+
+
 class ScheduleArgs(NamedTuple):
     """Arguments of a schedule: K, N, kappa and C of the formulas, and the schemes' own constants."""
 
@@ -23,6 +27,7 @@ class ScheduleArgs(NamedTuple):
     refine_from: float = 0.9
     delta_entropy: float = 1.0
     beta_restart: float = 0.1
+    ess_target: float = 0.5
 
 
 class BatchPlan(NamedTuple):
@@ -38,6 +43,9 @@ class Schedule(NamedTuple):
     `next_window` is a static argument of the compiled step and `params` are the arrays that it reads, so
     that all fixed schemes share one compiled program. `plan` is what is known of M_k before the run starts:
     all of it where `is_fixed`, otherwise the most that the scheme can use.
+
+    A scheme with `next_beta` keeps a target until the particles have settled, and chooses beta when the
+    likelihoods of newly joined examples are known; it needs adjusted moves.
     """
 
     first: Window
@@ -45,3 +53,4 @@ class Schedule(NamedTuple):
     params: Any
     plan: BatchPlan
     is_fixed: bool
+    next_beta: NextBeta | None = None

@@ -1,0 +1,187 @@
+r"""Whether a run's answer is to be trusted, in one line per doubt; and the evidence with its error.
+
+**Error of the evidence.** Two estimates of the variance of log Z, of which the larger counts:
+
+- from the genealogy. The particles that descend from one first draw share its luck. With c_i the share of
+  root ancestor i, the relative variance of Z is ``sum_i (c_i - 1/J)^2`` (after Lee and Whiteley 2018). It
+  sees moves that do not mix, but saturates at one when a single ancestor is left;
+- from the weights. Each time ancestors are drawn adds ``(J / ESS - 1) / J``, as if the particles between
+  were independent.
+
+**Doubts.** Each names a number, what it means and what to change. Some mean that the evidence is not to be
+trusted either: then there is none.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from smcda.config import ADAPTIVE, SamplerConfig
+from smcda.smc.adaptation import FORGOTTEN
+
+Trace = dict[str, np.ndarray]
+
+FEW_ANCESTORS = 0.05  # share of J
+LARGE_ENERGY_ERROR = 3.0  # nats per move; weights that differ by it in either direction
+SHORT_WAY = 0.3  # prior standard deviations
+ACCEPTANCE = (0.3, 0.97)
+DRIFT = 0.5  # standard deviations of the log-likelihood over particles
+LARGE_EVIDENCE_ERROR = 1.0  # nats
+UNSETTLED = 0.25  # share of targets; a few on the way are made up for by the moves at later ones
+
+
+class Diagnostic(NamedTuple):
+    """One reason for doubt: its name, the number it goes by, and a line that says what to change."""
+
+    name: str
+    value: float
+    message: str
+    spoils_evidence: bool = True
+
+
+class Particles(NamedTuple):
+    """What of the final particles is judged: weights, root ancestors, and how far they have come.
+
+    `distance` is the root mean square way from the root ancestor, in standard deviations of the prior.
+    """
+
+    weights: Float[np.ndarray, " particle"]
+    root_ancestor: Int[np.ndarray, " particle"]
+    distance: float
+
+
+def evidence_error(trace: Trace, particles: Particles) -> float:
+    """Standard error of the log evidence, in nats."""
+    n_particles = len(particles.weights)
+    shares = np.bincount(particles.root_ancestor, particles.weights, n_particles)
+    genealogy = np.sum((shares - 1 / n_particles) ** 2)
+    drawn = trace["resampled"].astype(bool)
+    drawn[-1] = True  # what has gathered since the last draw counts as well
+    from_weights = np.sum(1 / np.maximum(trace["ess"][drawn], 1) - 1 / n_particles)
+    return float(np.sqrt(max(genealogy, from_weights, 0.0)))
+
+
+def diagnose(
+    config: SamplerConfig, n_data: int, trace: Trace, particles: Particles, error: float | None
+) -> list[Diagnostic]:
+    """Every doubt about a finished run; `error` is that of the log evidence, where there is one."""
+    found = [*_unfinished(config, n_data, trace)]
+    if config.adjusted:
+        found += [*_acceptance(trace), *_drift(trace)]
+        found += _not_settled(config, trace) if config.is_adaptive else _few_ancestors(trace, particles)
+    else:
+        found += [*_few_ancestors(trace, particles), *_energy(config, trace), *_unmoved(config, particles)]
+    if error is not None and error > LARGE_EVIDENCE_ERROR:
+        found.append(
+            Diagnostic(
+                "evidence_error",
+                error,
+                f"log_evidence has a standard error of {error:.1f} nats with {config.particles} particles: "
+                "use more of them (the error falls with their square root), or a larger ess_target",
+                spoils_evidence=False,
+            )
+        )
+    return found
+
+
+def _unfinished(config: SamplerConfig, n_data: int, trace: Trace) -> Iterator[Diagnostic]:
+    size, beta = int(trace["batch_size"][-1]), float(trace["beta"][-1])
+    if size >= n_data and beta >= 1:
+        return
+    more = f"raise iterations (now {config.iterations})"
+    if config.scheme == "constant":
+        more = f"choose a scheme that ends with all data, such as {ADAPTIVE}"
+    yield Diagnostic(
+        "unfinished",
+        size / n_data,
+        f"the last target holds {size} of {n_data} examples, at beta {beta:.3g}: this is not the posterior "
+        f"of all data; {more}",
+    )
+
+
+def _few_ancestors(trace: Trace, particles: Particles) -> Iterator[Diagnostic]:
+    n_particles, n_left = len(particles.weights), int(trace["unique_ancestors"][-1])
+    if n_left > max(1, FEW_ANCESTORS * n_particles):
+        return
+    yield Diagnostic(
+        "few_ancestors",
+        n_left,
+        f"all {n_particles} particles descend from {n_left} of the first draws: they show the way from "
+        f"there, not the width of the posterior; choose scheme {ADAPTIVE}",
+    )
+
+
+def _energy(config: SamplerConfig, trace: Trace) -> Iterator[Diagnostic]:
+    errors = trace["energy_error"]
+    error = float(np.mean(errors[len(errors) // 2 :]))
+    if not error <= LARGE_ENERGY_ERROR:
+        yield Diagnostic(
+            "energy_error",
+            error,
+            f"a move changes the energy by {error:.3g} nats on average, and a stable one by less than 1: "
+            f"the weights mean nothing; lower step_size (now {config.step_size:g}), or choose scheme "
+            f"{ADAPTIVE}",
+        )
+
+
+def _unmoved(config: SamplerConfig, particles: Particles) -> Iterator[Diagnostic]:
+    if particles.distance < SHORT_WAY:
+        yield Diagnostic(
+            "unmoved",
+            particles.distance,
+            f"the particles have moved {particles.distance:.2g} standard deviations of the prior from where "
+            f"they were drawn: raise step_size (now {config.step_size:g}) or iterations (now "
+            f"{config.iterations}), or choose scheme {ADAPTIVE}",
+        )
+
+
+def _acceptance(trace: Trace) -> Iterator[Diagnostic]:
+    rates = trace["acceptance"]
+    rate = float(np.mean(rates[-max(10, len(rates) // 3) :]))
+    low, high = ACCEPTANCE
+    if not low <= rate <= high:
+        what = "hardly any move is accepted" if rate < low else "moves are too short to be refused"
+        yield Diagnostic(
+            "acceptance",
+            rate,
+            f"the acceptance rate is {rate:.2f} (wanted: {low} to {high}), {what}: check that the "
+            "log-likelihood is smooth and its gradient finite",
+        )
+
+
+def _not_settled(config: SamplerConfig, trace: Trace) -> Iterator[Diagnostic]:
+    last = np.append(trace["n_moves"][1:] == 1, True)
+    correlation = trace["correlation"][last]
+    unsettled = (correlation > FORGOTTEN) & (trace["n_moves"][last] >= config.max_moves)
+    if np.mean(unsettled) <= UNSETTLED:
+        return
+    largest = float(np.max(correlation))
+    yield Diagnostic(
+        "not_settled",
+        largest,
+        f"at {unsettled.sum()} of {len(unsettled)} targets the particles had not settled after "
+        f"{config.max_moves} moves (correlation up to {largest:.2f} with where they were): log_evidence may "
+        f"be too low; raise max_moves or leapfrog_steps (now {config.leapfrog_steps})",
+        spoils_evidence=bool(np.median(correlation[unsettled]) > 0.8),
+    )
+
+
+def _drift(trace: Trace) -> Iterator[Diagnostic]:
+    """Whether the log-likelihood still rises or falls over the moves at the last target."""
+    first = np.flatnonzero(trace["n_moves"] == 1)[-1]
+    values = (trace["log_likelihood"] * trace["batch_size"])[first:]
+    half = len(values) // 2
+    spread = float(np.mean(trace["log_likelihood_sd"][first:]))
+    if half < 2 or spread == 0:
+        return
+    drift = float(np.mean(values[-half:]) - np.mean(values[:half])) / spread
+    noise = 3 * np.sqrt(2 / half / trace["ess"][-1])
+    if abs(drift) > max(DRIFT, noise):
+        yield Diagnostic(
+            "drift",
+            drift,
+            f"the log-likelihood still drifts at the last target, by {drift:+.2f} of its standard deviations "
+            f"over {len(values)} moves: raise final_moves above that",
+        )
