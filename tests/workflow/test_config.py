@@ -91,9 +91,10 @@ def test_batch_norm_reaches_the_one_network_that_has_it():
 
 
 def test_sources_of_data_become_options():
-    assert resolve(scale="laptop").data_options(None, None) == "--train 1000 --test 500 --bundled"
-    assert resolve(scale="paper").data_options("idx files", "cache") == "--mirror 'idx files'"
-    assert resolve(scale="paper").data_options(None, "cache") == "--cache cache"
+    places = {"mirror_dir": "idx files", "download_cache": "cache"}
+    assert resolve(scale="laptop", **places).data_options() == "--train 1000 --test 500 --bundled"
+    assert resolve(scale="paper", **places).data_options() == "--mirror 'idx files'"
+    assert resolve(scale="paper", download_cache="cache").data_options() == "--cache cache"
 
 
 def test_an_ablation_is_the_scale_with_its_changes():

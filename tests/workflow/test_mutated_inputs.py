@@ -73,7 +73,7 @@ def test_a_mutated_config_is_resolved_and_valid_or_refused_in_one_line(changes):
             given = PARSER.parse_args(["run", *fixed, *words])
             assert given.particles == study.settings["particles"]
             assert given.prior_scale == study.settings["prior_scale"]
-    words = shlex.split(resolved.data_options(config["mirror_dir"], config["download_cache"]))
+    words = shlex.split(resolved.data_options())
     PARSER.parse_args(["data", "mnist", "--out", "o", *words])
 
 

@@ -146,7 +146,11 @@ class Config(Scale):
     scale: str = Field(description="which of `scales` to build")
     scales: dict[Annotated[str, Field(pattern=NAME)], Scale] = Field(min_length=1, description="named sizes")
     # Braces would be wildcards to Snakemake.
-    output_dir: str = Field("results", pattern="^[^{}]+$", description="results go to output_dir/scale")
+    output_dir: str = Field("results", pattern="^[^{}]+$", description="results go to output_dir/study")
+    study: str | None = Field(
+        None, pattern=NAME, description="name of the results' folder; null: the scale's"
+    )
+    replace: bool = Field(False, description="make a finished study again in place, with other settings")
     compilation_cache: str = Field(
         ".cache/compiled", min_length=1, description="compiled programs, shared by all runs"
     )

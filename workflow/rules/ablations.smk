@@ -21,6 +21,7 @@ rule ablations:
         source=sources("summarise.py"),
     output:
         runs=out("ablations.csv"),
+        record=out("ablations.json"),
     log:
         out("logs/ablations.log"),
     params:
@@ -29,6 +30,7 @@ rule ablations:
             for ablation in ABLATIONS
             for run in ablation.runs()
         ],
+        record={each.path: each.record(NUMERICS) for each in ABLATIONS},
     message:
         "Collecting the ablations"
     script:

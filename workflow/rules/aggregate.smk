@@ -12,12 +12,14 @@ rule summary:
     output:
         runs=out("runs.csv"),
         summary=out("summary.csv"),
+        record=out("study.json"),
     log:
         out("logs/summary.log"),
     benchmark:
         out("benchmarks/summary.tsv")
     params:
         runs=STUDY.runs(),
+        record={STUDY.path: STUDY.record(NUMERICS)},
     message:
         "Summarising all runs"
     script:

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 from lib.config import NETWORKS, ConfigError
 from lib.resources import request
 from lib.script import WORKFLOW, prefer_own_commands, sources
-from lib.study import resolve
+from lib.study import protect, resolve
 
 PAPER = Path("paper")
 
@@ -65,6 +65,41 @@ def keep_others_out():
         raise WorkflowError(
             "another Snakemake is at work in this folder: wait for it, or stop it"
         ) from None
+
+
+# Their files are no part of the study's summary, figures, tables and paper, or are made from the reference data.
+UNPROTECTED = {"reference_study", "reference_table", "reference_figure", "reference"}
+UNPROTECTED |= {"compare", "curvature", "curvatures"}
+
+
+def keep_finished():
+    """Refuse to change a finished study unless the config says so, and announce which runs are made again.
+
+    Called when Snakemake knows its jobs and before it starts one, or removes what one is going to make.
+    """
+    jobs, ablations, study = list(workflow.dag.needrun_jobs()), [], []
+    for job in jobs:
+        is_ablation = job.wildcards.get("study", "runs") != "runs"
+        if is_ablation or job.rule.name == "ablations":
+            ablations = ABLATIONS
+        elif job.rule.name not in UNPROTECTED:
+            study = [STUDY]
+    records = {}
+    try:
+        for studies, file in ((study, "study.json"), (ablations, "ablations.json")):
+            if studies and not config["replace"]:
+                records |= protect(studies, Path(out(file)))
+    except ConfigError as error:
+        raise WorkflowError(str(error)) from None
+    runs = [job for job in workflow.dag.jobs if job.rule.name == "run"]
+    finished = [job for job in runs if Path(job.output.metrics).exists()]
+    if n_again := sum(job in jobs for job in finished):
+        changed = any(record["numerics"] != NUMERICS for record in records.values())
+        because = ", because the sampler's code changed" * changed
+        logger.warning(
+            f"{n_again} of {len(finished)} finished runs of {STUDY.folder} will be made again{because}"
+            " (give study=NAME to keep them)"
+        )
 
 
 wildcard_constraints:

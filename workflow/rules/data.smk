@@ -16,7 +16,7 @@ rule data:
     log:
         out("logs/data/{dataset}.log"),
     params:
-        options=STUDY.data_options(config["mirror_dir"], config["download_cache"]),
+        options=STUDY.data_options(),
     message:
         "Preparing {wildcards.dataset}"
     shell:

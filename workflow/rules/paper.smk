@@ -26,7 +26,7 @@ rule numbers:
         settings={
             name: value
             for name, value in STUDY.settings.items()
-            if name != "ablations"
+            if name not in ("ablations", "mirror_dir", "download_cache")
         }
         | {"scale": STUDY.scale},
     message:

@@ -89,6 +89,7 @@ def main(job: Any) -> None:
     runs.to_csv(job.output.runs, index=False)
     if job.output.get("summary"):
         summarise(runs, job.params.runs).to_csv(job.output.summary, index=False)
+    Path(job.output.record).write_text(json.dumps(job.params.record, indent=2) + "\n")
 
 
 def command() -> None:
