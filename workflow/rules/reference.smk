@@ -79,7 +79,6 @@ use rule figure as reference_figure with:
     wildcard_constraints:
         figure="cost|learning_curves",
     params:
-        script=rules.figure.params.script,
         runs=[],
     message:
         "Drawing {wildcards.figure} of the reference data"

@@ -5,9 +5,9 @@ The ancestors are those of the first particles, drawn from the prior, that still
 """
 
 import pandas as pd
-from lib.labels import DATASETS, KERNELS, label, ordered, scheme_labels
+from lib.labels import DATASETS, KERNELS, label, ordered
 from lib.script import run_script
-from lib.style import drawn, grid, only, plain_log_ticks, read_traces, save, shared_legend, staggered
+from lib.style import grid, only, plain_log_ticks, plot_schemes, read_traces, save, shared_legend
 from matplotlib.figure import Figure
 
 QUANTITIES = {"ess": r"$J_{\mathrm{eff}}$", "unique_ancestors": "unique ancestors"}
@@ -18,10 +18,12 @@ def smoothing(n_iterations: int) -> int:
     return 1 + 2 * (n_iterations // 40)
 
 
-def line(rows: pd.DataFrame, quantity: str, window: int) -> pd.Series:
+def line(rows: pd.DataFrame, quantity: str, window: int) -> pd.DataFrame:
     """Mean over seeds; of J_eff, which jumps at every resampling, a running mean."""
     mean = rows.groupby("iteration")[quantity].mean()
-    return mean.rolling(window, center=True, min_periods=1).mean() if quantity == "ess" else mean
+    if quantity == "ess":
+        mean = mean.rolling(window, center=True, min_periods=1).mean()
+    return pd.DataFrame({"x": mean.index, "y": mean})
 
 
 def draw(traces: pd.DataFrame) -> Figure:
@@ -33,18 +35,9 @@ def draw(traces: pd.DataFrame) -> Figure:
     for row, dataset in enumerate(datasets):
         for panel, (quantity, kernel) in zip(axes[row], columns, strict=True):
             rows = only(traces, dataset=dataset, kernel=kernel)
-            looks = scheme_labels(rows["scheme"])
-            for place, (scheme, look) in enumerate(looks.items()):
-                mean = line(only(rows, scheme=scheme), quantity, window)
-                panel.plot(
-                    mean.index,
-                    mean,
-                    linewidth=0.9,
-                    marker=look.marker,
-                    markersize=3.2,
-                    markevery=staggered(len(mean), place, len(looks)),
-                    **look.line(),
-                )
+            plot_schemes(
+                panel, rows, lambda own, quantity=quantity: line(own, quantity, window), linewidth=0.9
+            )
         axes[row, 0].set_ylabel(f"{label(dataset).name}\nparticles")
     for panel, (quantity, kernel) in zip(axes[0], columns, strict=True):
         panel.set_title(f"{QUANTITIES[quantity]}, {label(kernel).name}")
@@ -54,7 +47,7 @@ def draw(traces: pd.DataFrame) -> Figure:
     most = traces[list(QUANTITIES)].max().max()
     axes[0, 0].set(yscale="log", ylim=(0.9, max(2.2, 1.2 * most)))
     plain_log_ticks(axes[0, 0].yaxis)
-    shared_legend(figure, drawn(axes.flat))
+    shared_legend(figure)
     return figure
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from lib.labels import DATASETS, KERNELS, label, ordered, scheme_labels
+from lib.labels import scheme_labels
 from lib.script import run_script
-from lib.style import PAGE, drawn, grid, only, save, shared_legend
+from lib.style import PAGE, dataset_kernels, grid, only, save, shared_legend
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
@@ -71,18 +71,14 @@ def draw_panel(panel: Axes, bins: pd.DataFrame) -> None:
 
 def draw(bins: pd.DataFrame) -> Figure:
     """Draw one panel for every dataset and kernel."""
-    pairs = [
-        (dataset, kernel)
-        for dataset in ordered(bins["dataset"], DATASETS)
-        for kernel in ordered(bins["kernel"], KERNELS)
-    ]
+    pairs = dataset_kernels(bins)
     side = PAGE / max(len(pairs), 2) - 0.35
     figure, axes = grid(1, len(pairs), min(side, 2.6) + 0.95, sharey=True)
-    for panel, (dataset, kernel) in zip(axes[0], pairs, strict=True):
+    for panel, ((dataset, kernel), title) in zip(axes[0], pairs.items(), strict=True):
         draw_panel(panel, only(bins, dataset=dataset, kernel=kernel))
-        panel.set_title(f"{label(dataset).name}, {label(kernel).name}")
+        panel.set_title(title)
     axes[0, 0].set_ylabel("accuracy")
-    shared_legend(figure, drawn(axes[0]))
+    shared_legend(figure)
     return figure
 
 

@@ -18,22 +18,12 @@ COLUMNS = {1: 1, 2: 2, 4: 2}
 ENDS_FULL = ["full_batch", "constant_to_refine", "linear", "automated"]
 
 
-def one_run(traces: pd.DataFrame) -> pd.DataFrame:
-    """The first dataset's, kernel's and seed's run of every scheme."""
-    first = traces.iloc[0]
-    return only(traces, dataset=first["dataset"], kernel=first["kernel"], seed=first["seed"])
-
-
 def reference_lines(traces: pd.DataFrame) -> dict[str, int]:
     """N and C, as far as the schemes of the study ever use just as much."""
     full = traces.loc[traces["scheme"].isin(ENDS_FULL), "batch_size"].max()
     single = traces.loc[traces["scheme"] != "full_batch", "batch_size"].min()
-    lines = {}
-    if not math.isnan(full) and full != single:
-        lines["full batch"] = int(full)
-    if not math.isnan(single):
-        lines["one minibatch"] = int(single)
-    return lines
+    sizes = pd.Series({"full batch": full if full != single else math.nan, "one minibatch": single})
+    return sizes.dropna().astype(int).to_dict()
 
 
 def mark(panel: Axes, lines: dict[str, int], with_labels: bool, in_last_column: bool) -> None:
@@ -57,8 +47,8 @@ def mark(panel: Axes, lines: dict[str, int], with_labels: bool, in_last_column: 
 
 
 def draw(traces: pd.DataFrame) -> Figure:
-    """Plot M_k over k, one panel per scheme."""
-    run = one_run(traces)
+    """Plot M_k over k in the first run of every scheme, one panel each."""
+    run = only(traces, **traces.iloc[0][["dataset", "kernel", "seed"]])
     schemes = scheme_labels(run["scheme"])
     lines = reference_lines(run)
     n_columns = COLUMNS.get(len(schemes), 3)
