@@ -26,6 +26,11 @@ def read_cells(path: Path, *more: str) -> pd.DataFrame:
         raise ValueError(f"{path} is not a table of cells: {error}") from error
 
 
+def rows_of(table: pd.DataFrame, key: Key) -> pd.DataFrame:
+    """The rows of one cell."""
+    return table[(table[CELL] == list(key)).all(axis=1)]
+
+
 def number(cells: pd.DataFrame, key: Key, column: str) -> float:
     """Look one number up; NaN where the cell, the column or the value is missing."""
     return float(cells[column].get(key, math.nan)) if column in cells else math.nan

@@ -25,6 +25,7 @@ from lib.tables import (
     published_speedup,
     read_cells,
     rounded,
+    rows_of,
 )
 
 STUDY_METRICS = ("test_log_likelihood", "test_accuracy", "runtime_s")
@@ -147,11 +148,6 @@ def stability(files: Any, keys: list[Key]) -> list[Record]:
             record |= {f"unstable_{prior}": f"{unstable.sum()} of {len(found)}"}
         records.append(record)
     return records
-
-
-def rows_of(table: pd.DataFrame, key: Key) -> pd.DataFrame:
-    """The rows of one cell."""
-    return table[(table[CELL] == list(key)).all(axis=1)]
 
 
 TABLES = {
