@@ -168,14 +168,6 @@ class Config(Scale):
     download_cache: str | None = Field(None, min_length=1, description="where TFDS caches its downloads")
 
 
-def read_config(config: dict[str, Any]) -> Config:
-    """Check the config; what breaks a rule is one line."""
-    try:
-        return Config.model_validate(config)
-    except ValidationError as error:
-        raise ConfigError(" ".join(describe(error).split())) from None
-
-
 def describe(error: ValidationError) -> str:
     """One line for the first thing that is wrong: which key, which value, what is allowed."""
     first = error.errors()[0]

@@ -37,10 +37,6 @@ class Label:
     decimals: int = 3
     better: Literal["higher", "lower"] | None = None
 
-    def __post_init__(self) -> None:
-        """Let the short name be the name where there is none."""
-        object.__setattr__(self, "short", self.short or self.name)
-
     @property
     def title(self) -> str:
         """The name as it begins a legend entry or a heading."""
@@ -54,7 +50,8 @@ class Label:
     @property
     def latex_title(self) -> str:
         """The short name as it begins a row or column of a table, safe to typeset."""
-        return escape(self.short[:1].upper() + self.short[1:])
+        short = self.short or self.name
+        return escape(short[:1].upper() + short[1:])
 
     def line(self) -> dict[str, Any]:
         """Keywords of a matplotlib line."""

@@ -12,7 +12,9 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from lib.config import NETWORKS, RUN_KEYS, SAMPLER_KEYS, ConfigError, Scale, read_config
+from pydantic import ValidationError
+
+from lib.config import NETWORKS, RUN_KEYS, SAMPLER_KEYS, Config, ConfigError, Scale, describe
 from smcda.config import RunConfig, SamplerConfig
 from smcda.errors import BadInput
 from smcda.models.lenet import MODELS
@@ -169,7 +171,10 @@ def resolve(config: dict[str, Any]) -> Study:
 
     Defaults of the keys that belong to no scale are written into `config`, where rules look them up.
     """
-    model = read_config(config)
+    try:
+        model = Config.model_validate(config)
+    except ValidationError as error:
+        raise ConfigError(" ".join(describe(error).split())) from None
     if model.scale not in model.scales:
         raise ConfigError(f"scale is {model.scale!r}, but must be one of {', '.join(model.scales)}")
     everything = model.model_dump(exclude={"ablations", "scales"})

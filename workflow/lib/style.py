@@ -4,10 +4,9 @@ Fonts and lines are set in figures.mplstyle; colours, markers and names are thos
 gathered from what the panels hold, so that nothing is named that is not drawn.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import product
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import matplotlib
@@ -36,8 +35,13 @@ UNITS = {10**9: "billions", 10**6: "millions", 10**3: "thousands", 1: "particle 
 
 
 def read_traces(runs: list[dict[str, Any]], files: Iterable[str]) -> pd.DataFrame:
-    """All traces in one table, each row with the dataset, scheme, kernel and seed that it belongs to."""
-    tables = (pd.read_csv(file).assign(**run) for run, file in zip(runs, files, strict=True))
+    """All traces in one table, each row with the dataset, scheme, kernel and seed that it belongs to.
+
+    Without `runs`, the rows themselves say it.
+    """
+    tables = [pd.read_csv(file) for file in files]
+    if runs:
+        tables = [table.assign(**run) for table, run in zip(tables, runs, strict=True)]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -100,11 +104,9 @@ def cost_axes(panels: np.ndarray, costs: pd.Series) -> None:
         panel.set_xlabel(f"gradient evaluations{gap}({UNITS[unit]})")
 
 
-def shared_legend(
-    figure: Figure, first: Mapping[str, Artist] = MappingProxyType({}), **options: Any
-) -> Legend:
+def shared_legend(figure: Figure, first: dict[str, Artist] | None = None, **options: Any) -> Legend:
     """Set one legend of all that panels name below them, in as many columns as the figure's width allows."""
-    entries = dict(first)
+    entries = dict(first or {})
     for panel in figure.axes:
         for handle, name in zip(*panel.get_legend_handles_labels(), strict=True):
             entries.setdefault(name, handle)

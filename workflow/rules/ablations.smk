@@ -7,10 +7,6 @@ compared with are the study's own (`snakemake summary`).
 ABLATIONS = STUDY.ablations()
 
 
-localrules:
-    ablations,
-
-
 rule ablations:
     input:
         metrics=[
@@ -24,6 +20,7 @@ rule ablations:
         record=out("ablations.json"),
     log:
         out("logs/ablations.log"),
+    localrule: True
     params:
         runs=[
             run | {"ablation": ablation.ablation}
@@ -47,9 +44,7 @@ rule curvature:
         out("logs/curvature/{dataset}/{kernel}/seed-{seed}.log"),
     threads: 1
     resources:
-        gpu=asks_for("gpu"),
-        runtime=asks_for("runtime"),
-        mem_mb=asks_for("mem_mb"),
+        **RESOURCES,
     params:
         options=lambda wildcards: STUDY.run_options(
             wildcards.dataset, "constant", wildcards.kernel

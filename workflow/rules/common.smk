@@ -44,11 +44,17 @@ def asks_for(resource):
 
     def ask(wildcards, attempt):
         study = STUDY.at(wildcards.get("study", "runs"))
-        scheme = wildcards.get("scheme", "constant")
-        asked = request(study, wildcards.dataset, scheme, wildcards.kernel, attempt)
-        return asked[resource]
+        cell = (
+            wildcards.dataset,
+            wildcards.get("scheme", "constant"),
+            wildcards.kernel,
+        )
+        return request(study, *cell, attempt)[resource]
 
     return ask
+
+
+RESOURCES = {name: asks_for(name) for name in ("gpu", "runtime", "mem_mb")}
 
 
 LOCK = FileLock(".snakemake/smcda.lock")
@@ -77,25 +83,25 @@ def keep_finished():
 
     Called when Snakemake knows its jobs and before it starts one, or removes what one is going to make.
     """
-    jobs, ablations, study = list(workflow.dag.needrun_jobs()), [], []
-    for job in jobs:
-        is_ablation = job.wildcards.get("study", "runs") != "runs"
-        if is_ablation or job.rule.name == "ablations":
-            ablations = ABLATIONS
-        elif job.rule.name not in UNPROTECTED:
-            study = [STUDY]
-    records = {}
+    changed, records = {}, {}  # studies that jobs change, by the file that records them
+    for job in workflow.dag.needrun_jobs():
+        path = job.wildcards.get("study", job.rule.name)
+        if path.startswith("ablations"):
+            changed["ablations.json"] = ABLATIONS
+        elif path not in UNPROTECTED:
+            changed["study.json"] = [STUDY]
     try:
-        for studies, file in ((study, "study.json"), (ablations, "ablations.json")):
-            if studies and not config["replace"]:
-                records |= protect(studies, Path(out(file)))
+        for file in set(changed) if not config["replace"] else ():
+            records |= protect(changed[file], Path(out(file)))
     except ConfigError as error:
         raise WorkflowError(str(error)) from None
     runs = [job for job in workflow.dag.jobs if job.rule.name == "run"]
     finished = [job for job in runs if Path(job.output.metrics).exists()]
-    if n_again := sum(job in jobs for job in finished):
-        changed = any(record["numerics"] != NUMERICS for record in records.values())
-        because = ", because the sampler's code changed" * changed
+    if n_again := sum(map(workflow.dag.needrun, finished)):
+        of_other_code = any(
+            each.get("numerics") != NUMERICS for each in records.values()
+        )
+        because = ", because the sampler's code changed" * of_other_code
         logger.warning(
             f"{n_again} of {len(finished)} finished runs of {STUDY.folder} will be made again{because}"
             " (give study=NAME to keep them)"

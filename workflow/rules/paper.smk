@@ -54,8 +54,6 @@ rule paper:
         ),
     log:
         out("logs/paper.log"),
-    benchmark:
-        out("benchmarks/paper.tsv")
     localrule: True
     params:
         packages=TEX_PACKAGES,

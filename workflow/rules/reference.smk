@@ -68,7 +68,7 @@ use rule table as reference_table with:
 use rule figure as reference_figure with:
     input:
         summary=rules.reference_study.output.summary,
-        table=rules.reference_study.output.traces,
+        traces=[rules.reference_study.output.traces],
         source=rules.figure.input.source,
         style=rules.figure.input.style,
     output:

@@ -12,7 +12,7 @@ import pandas as pd
 import yaml
 from compare_published import NATS, PASS, POINT, check_cell
 from lib.labels import SCORES, escape
-from lib.latex import grouped, inline_math, macros, setting
+from lib.latex import grouped, inline_math, setting
 from lib.reference import PRIOR_SCALE, PRIORS, mean_scores, read_reference, select_study
 from lib.script import run_script
 from lib.tables import extremes, printed, published_speedup, read_cells
@@ -99,7 +99,7 @@ def reference_numbers(runs: pd.DataFrame, published: pd.DataFrame) -> Numbers:
 
 
 def main(job: Any) -> None:
-    """Write the macros."""
+    r"""Write the macros: what ``\val{key}`` prints, one line per key."""
     published, runs = read_cells(job.input.published), pd.read_csv(job.input.runs)
     published_settings = yaml.safe_load(Path(job.input.published_settings).read_text())
     steps = published_settings["leapfrog_steps"]
@@ -110,8 +110,9 @@ def main(job: Any) -> None:
         "published/clock": clock_numbers(published, published_settings),
         "reference": reference_numbers(read_reference(job.input.reference), published),
     }
-    numbers = {f"{part}/{key}": text for part, keys in parts.items() for key, text in keys.items()}
-    Path(job.output.tex).write_text(macros(numbers))
+    with Path(job.output.tex).open("w") as tex:
+        for part, numbers in parts.items():
+            tex.writelines(f"\\smcdadef{{{part}/{key}}}{{{text}}}\n" for key, text in numbers.items())
 
 
 run_script(main, globals())

@@ -13,11 +13,6 @@ from matplotlib.figure import Figure
 QUANTITIES = {"ess": r"$J_{\mathrm{eff}}$", "unique_ancestors": "unique ancestors"}
 
 
-def smoothing(n_iterations: int) -> int:
-    """Choose how many iterations of J_eff to average: odd, and one for a short run."""
-    return 1 + 2 * (n_iterations // 40)
-
-
 def line(rows: pd.DataFrame, quantity: str, window: int) -> pd.DataFrame:
     """Mean over seeds; of J_eff, which jumps at every resampling, a running mean."""
     mean = rows.groupby("iteration")[quantity].mean()
@@ -31,7 +26,7 @@ def draw(traces: pd.DataFrame) -> Figure:
     datasets, kernels = ordered(traces["dataset"], DATASETS), ordered(traces["kernel"], KERNELS)
     columns = [(quantity, kernel) for quantity in QUANTITIES for kernel in kernels]
     figure, axes = grid(len(datasets), len(columns), 1.65, sharex=True, sharey=True)
-    window = smoothing(traces["iteration"].nunique())
+    window = 1 + 2 * (traces["iteration"].nunique() // 40)  # iterations of J_eff to average, an odd number
     for row, dataset in enumerate(datasets):
         for panel, (quantity, kernel) in zip(axes[row], columns, strict=True):
             rows = only(traces, dataset=dataset, kernel=kernel)

@@ -4,8 +4,6 @@ One column per dataset and kernel, one line per scheme: the mean over seeds at t
 was scored, inside a band from the lowest to the highest seed.
 """
 
-from typing import Any
-
 import pandas as pd
 from lib.labels import SCORES
 from lib.script import run_script
@@ -36,12 +34,4 @@ def draw(traces: pd.DataFrame) -> Figure:
     return figure
 
 
-def main(job: Any) -> None:
-    """Draw the figure of a rule."""
-    # Traces are either one file per run, or one table of many runs.
-    many = job.input.get("table")
-    traces = pd.read_csv(many) if many else read_traces(job.params.runs, job.input.traces)
-    save(draw(traces), *job.output)
-
-
-run_script(main, globals())
+run_script(lambda job: save(draw(read_traces(job.params.runs, job.input.traces)), *job.output), globals())

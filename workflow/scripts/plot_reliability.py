@@ -35,12 +35,6 @@ def pool(bins: pd.DataFrame) -> pd.DataFrame:
     return means.assign(n_examples=pooled["n_examples"])
 
 
-def calibration_error(pooled: pd.DataFrame) -> float:
-    """Give the mean distance between confidence and accuracy, an example each."""
-    gap = (pooled["accuracy"] - pooled["confidence"]).abs()
-    return float(np.average(gap, weights=pooled["n_examples"]))
-
-
 def draw_panel(panel: Axes, bins: pd.DataFrame) -> None:
     """One line per scheme over the diagonal, and the calibration errors below."""
     panel.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, linestyle=":", zorder=1)
@@ -49,7 +43,8 @@ def draw_panel(panel: Axes, bins: pd.DataFrame) -> None:
         pooled = pool(only(bins, scheme=scheme))
         style = look.line() | {"linewidth": 1, "marker": look.marker, "markersize": 2.8, "clip_on": False}
         lines += panel.plot(pooled["confidence"], pooled["accuracy"], **style)
-        errors.append(f"{calibration_error(pooled):.3f}")
+        gap = (pooled["accuracy"] - pooled["confidence"]).abs()
+        errors.append(f"{np.average(gap, weights=pooled['n_examples']):.3f}")
     panel.set(xlim=(0, 1), ylim=(0, 1), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
     panel.set_xlabel("confidence")
     below_label = panel.transAxes + ScaledTranslation(0, -0.36, panel.figure.dpi_scale_trans)
