@@ -102,7 +102,13 @@ def test_an_ablation_is_the_scale_with_its_changes():
     long, wide = cpu.at("ablations/ld_equal_gradients"), cpu.at("ablations/particles_8")
     assert long.settings["iterations"] == 400
     assert long.runs() == [
-        {"dataset": dataset, "scheme": "constant", "kernel": "ld", "seed": 5}
+        {
+            "dataset": dataset,
+            "scheme": "constant",
+            "kernel": "ld",
+            "seed": 5,
+            "ablation": "ld_equal_gradients",
+        }
         for dataset in ("mnist", "fashion_mnist")
     ]
     assert wide.settings["kernels"] == ["ld", "hmc"]

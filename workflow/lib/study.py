@@ -67,12 +67,10 @@ class Study:
 
     def runs(self, of_scheme: str | None = None) -> list[dict[str, Any]]:
         """Every dataset x scheme x kernel x seed, in the order of the config; or those of one scheme."""
-        runs = product(*(self.settings[name] for name in GRID))
-        return [
-            dict(zip(("dataset", "scheme", "kernel", "seed"), run, strict=True))
-            for run in runs
-            if of_scheme in (None, run[1])
-        ]
+        names = ("dataset", "scheme", "kernel", "seed")
+        runs = [dict(zip(names, run, strict=True)) for run in product(*(self.settings[n] for n in GRID))]
+        about = {"ablation": self.ablation} if self.ablation else {}
+        return [run | about for run in runs if of_scheme in (None, run["scheme"])]
 
     def n_images(self) -> tuple[int, int]:
         """Number of training and test images."""

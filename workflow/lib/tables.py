@@ -6,6 +6,7 @@ one row per cell, so that one function serves either. A number that is not there
 
 import math
 from collections.abc import Iterable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +59,7 @@ def best(cells: pd.DataFrame, keys: Iterable[Key], metric: str) -> list[Key]:
 
 def axis(keys: Iterable[tuple[str, ...]], *places: int) -> list[Any]:
     """Distinct values, in order, of one or several parts of the keys: 0 dataset, 1 scheme, 2 kernel."""
-    return list(
-        dict.fromkeys(k[places[0]] if len(places) == 1 else tuple(k[p] for p in places) for k in keys)
-    )
+    return list(dict.fromkeys(map(itemgetter(*places), keys)))
 
 
 def extremes(values: pd.Series, decimals: int) -> str:

@@ -9,11 +9,7 @@ ABLATIONS = STUDY.ablations()
 
 rule ablations:
     input:
-        metrics=[
-            file
-            for ablation in ABLATIONS
-            for file in of_runs(rules.run.output.metrics, ablation)
-        ],
+        metrics=of_runs(rules.run.output.metrics, ABLATIONS),
         source=sources("summarise.py"),
     output:
         runs=out("ablations.csv"),
@@ -22,11 +18,7 @@ rule ablations:
         out("logs/ablations.log"),
     localrule: True
     params:
-        runs=[
-            run | {"ablation": ablation.ablation}
-            for ablation in ABLATIONS
-            for run in ablation.runs()
-        ],
+        runs=[run for each in ABLATIONS for run in each.runs()],
         record={each.path: each.record(NUMERICS) for each in ABLATIONS},
     message:
         "Collecting the ablations"

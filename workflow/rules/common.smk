@@ -34,9 +34,13 @@ def out(path):
     return f"{STUDY.folder}/{path}"
 
 
-def of_runs(pattern, study=STUDY, scheme=None):
-    """One file of every run of a study, or of one scheme's runs."""
-    return [pattern.format(study=study.path, **run) for run in study.runs(scheme)]
+def of_runs(pattern, studies=(STUDY,), scheme=None):
+    """One file of every run of some studies, or of one scheme's runs."""
+    return [
+        pattern.format(study=study.path, **run)
+        for study in studies
+        for run in study.runs(scheme)
+    ]
 
 
 def asks_for(resource):
@@ -91,8 +95,9 @@ def keep_finished():
         elif path not in UNPROTECTED:
             changed["study.json"] = [STUDY]
     try:
-        for file in set(changed) if not config["replace"] else ():
-            records |= protect(changed[file], Path(out(file)))
+        for file, studies in changed.items():
+            if not config["replace"]:
+                records |= protect(studies, Path(out(file)))
     except ConfigError as error:
         raise WorkflowError(str(error)) from None
     runs = [job for job in workflow.dag.jobs if job.rule.name == "run"]

@@ -83,13 +83,9 @@ def reference_numbers(runs: pd.DataFrame, published: pd.DataFrame) -> Numbers:
         texts = [escape(value) if name == "machine" else grouped(value) for value in values]
         numbers[f"settings/{name}"] = ", ".join(texts)
     both = cells[PRIORS[0]].index.intersection(cells[PRIORS[1]].index)
-    for name, prior, keys in (
-        ("main", PRIOR_SCALE, cells[PRIOR_SCALE].index),
-        *((p, p, both) for p in PRIORS),
-    ):
-        outcomes = [
-            check_cell(cells[prior], published, key, score).outcome for key in keys for score in SCORES
-        ]
+    compared = {"main": cells[PRIOR_SCALE]} | {prior: cells[prior].loc[both] for prior in PRIORS}
+    for name, found in compared.items():
+        outcomes = [check_cell(found, published, key, s).outcome for key in found.index for s in SCORES]
         numbers |= {f"within/{name}": str(outcomes.count(PASS)), f"within/{name}/of": str(len(outcomes))}
     numbers |= cell_numbers(cells[PRIOR_SCALE])
     numbers |= {f"fan_in/{key}": text for key, text in cell_numbers(cells["fan_in"]).items()}

@@ -28,11 +28,9 @@ def read_bins(runs: list[dict[str, Any]], files: list[str]) -> pd.DataFrame:
 def pool(bins: pd.DataFrame) -> pd.DataFrame:
     """Add bins up over seeds, as if all examples had been binned together; empty bins fall away."""
     count = bins["n_examples"]
-    sums = bins.assign(confidence=bins["confidence"] * count, accuracy=bins["accuracy"] * count)
-    pooled = sums.groupby("bin")[["confidence", "accuracy", "n_examples"]].sum()
-    pooled = pooled[pooled["n_examples"] > 0]
-    means = pooled[["confidence", "accuracy"]].div(pooled["n_examples"], axis=0)
-    return means.assign(n_examples=pooled["n_examples"])
+    sums = bins[["confidence", "accuracy"]].mul(count, axis=0).assign(n_examples=count)
+    pooled = sums.groupby(bins["bin"]).sum().query("n_examples > 0")
+    return pooled.div(pooled["n_examples"], axis=0).assign(n_examples=pooled["n_examples"])
 
 
 def draw_panel(panel: Axes, bins: pd.DataFrame) -> None:
