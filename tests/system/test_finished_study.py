@@ -38,7 +38,7 @@ def snapshot(folder):
         ("summary", "step_size=0.01", "step_size is 0.03 there, 0.01 is requested"),
         ("summary", "seeds=[1]", "seeds is [0, 1] there, [1] is requested"),
         ("figures", "train_images=50", "train_images is 100 there, 50 is requested"),
-        ("ablations", "step_size=0.01", "step_size is 0.03 there, 0.01 is requested"),
+        ("ablations", "step_size=0.01", "ablations/particles_2: step_size is 0.03 there, 0.01 is requested"),
     ],
 )
 def test_other_settings_are_refused_and_nothing_changes(built, target, change, message):

@@ -51,8 +51,8 @@ def make(tmp_path):
         output = SimpleNamespace(tex=tmp_path / "t.tex", csv=tmp_path / "t.csv")
         cells = [(d, s, k) for s in schemes for d in datasets for k in ("ld", "hmc")]
         runs = [dict(zip(CELL, cell, strict=True)) | {"seed": 0} for cell in cells]
-        params = SimpleNamespace(table=table, runs=runs)
-        make_table.main(SimpleNamespace(input=SimpleNamespace(**files), output=output, params=params))
+        job = {"input": SimpleNamespace(**files), "output": output, "params": SimpleNamespace(runs=runs)}
+        make_table.main(SimpleNamespace(**job, wildcards=SimpleNamespace(table=table)))
         with output.csv.open() as stream:
             records = list(csv.DictReader(stream))
         return records, latex_rows(output.tex.read_text())

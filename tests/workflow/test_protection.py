@@ -94,7 +94,7 @@ def test_ablations_are_protected_each_by_its_own_settings(finished):
     protect(
         study_of(ablations={"particles_2": {"particles": 2, "kernels": ["ld"]}, "new": {}}).ablations(), file
     )
-    with pytest.raises(ConfigError, match="particles is 2 there, 4 is requested"):
+    with pytest.raises(ConfigError, match="ablations/particles_2: particles is 2 there, 4 is requested"):
         protect(study_of(ablations={"particles_2": {"particles": 4, "kernels": ["ld"]}}).ablations(), file)
     with pytest.raises(ConfigError, match="ablations/particles_2 is recorded, not requested"):
         protect(study_of(ablations={"new": {}}).ablations(), file)

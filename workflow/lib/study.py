@@ -141,7 +141,7 @@ class Study:
         recorded = replace(self, settings=unset | record)
         pairs = [(recorded.settings[name], self.settings[name], name) for name in GRID]
         found = {name: (theirs, ours) for theirs, ours, name in pairs if not set(theirs) <= set(ours)}
-        for cell in set(recorded._cells()) & set(self._cells()):
+        for cell in recorded._cells():
             theirs, ours = recorded.decisive(*cell), self.decisive(*cell)
             for name in theirs | ours:
                 if theirs.get(name) != ours.get(name):
@@ -175,16 +175,11 @@ def resolve(config: dict[str, Any]) -> Study:
         raise ConfigError(" ".join(describe(error).split())) from None
     if model.scale not in model.scales:
         raise ConfigError(f"scale is {model.scale!r}, but must be one of {', '.join(model.scales)}")
-    everything = model.model_dump(exclude={"ablations", "scales"})
-    config.update({name: everything[name] for name in everything.keys() - Scale.model_fields.keys()})
+    config.update(model.model_dump(exclude={*Scale.model_fields, "scales"}))
     chosen = model.scales[model.scale].model_dump(exclude_unset=True)
-    overrides = {
-        name: value
-        for name, value in model.model_dump(exclude_unset=True).items()
-        if name in Scale.model_fields
-    }
+    overrides = model.model_dump(exclude_unset=True, include=set(Scale.model_fields))
     settings = Scale().model_dump() | chosen | overrides
-    settings |= {name: everything[name] for name in ("mirror_dir", "download_cache")}
+    settings |= {name: config[name] for name in ("mirror_dir", "download_cache")}
     study = Study(model.scale, f"{model.output_dir}/{model.study or model.scale}", settings)
     for each in (study, *study.ablations()):
         try:
@@ -199,12 +194,15 @@ def protect(studies: list[Study], file: Path) -> dict[str, Any]:
     """Refuse to change or leave out runs of the finished studies that a file records; return the records."""
     try:
         records = json.loads(file.read_text()) if file.exists() else {}
-        requested = {study.path: study for study in studies}
-        found = [f"{path} is recorded, not requested" for path in records if path not in requested]
-        for path in records.keys() & requested.keys():
-            conflicts = requested[path].conflicts(records[path]).items()
-            found += [f"{name} is {theirs} there, {ours} is requested" for name, (theirs, ours) in conflicts]
-    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        requested, found = {study.path: study for study in studies}, []
+        for path, record in records.items():
+            if path not in requested:
+                found += [f"{path} is recorded, not requested"]
+                continue
+            where = f"{path}: " if requested[path].ablation else ""
+            for name, (theirs, ours) in requested[path].conflicts(record).items():
+                found += [f"{where}{name} is {theirs} there, {ours} is requested"]
+    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
         advice = "restore it, or give study=NAME or replace=true"
         raise ConfigError(f"{file} can't be read ({error!r}): {advice}") from None
     if found:

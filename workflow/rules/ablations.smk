@@ -38,9 +38,7 @@ rule curvature:
     resources:
         **RESOURCES,
     params:
-        options=lambda wildcards: STUDY.run_options(
-            wildcards.dataset, "constant", wildcards.kernel
-        ),
+        options=lambda wildcards: STUDY.run_options(wildcards.dataset, "constant", wildcards.kernel),
         device=STUDY.device_options(),
         numerics=NUMERICS,
     message:

@@ -36,11 +36,7 @@ def out(path):
 
 def of_runs(pattern, studies=(STUDY,), scheme=None):
     """One file of every run of some studies, or of one scheme's runs."""
-    return [
-        pattern.format(study=study.path, **run)
-        for study in studies
-        for run in study.runs(scheme)
-    ]
+    return [pattern.format(study=study.path, **run) for study in studies for run in study.runs(scheme)]
 
 
 def asks_for(resource):
@@ -72,9 +68,7 @@ def keep_others_out():
     try:
         LOCK.acquire(blocking=False)
     except Timeout:
-        raise WorkflowError(
-            "another Snakemake is at work in this folder: wait for it, or stop it"
-        ) from None
+        raise WorkflowError("another Snakemake is at work in this folder: wait for it, or stop it") from None
 
 
 # Their files are no part of the study's summary, figures, tables and paper, or are made from the reference data.
@@ -103,9 +97,7 @@ def keep_finished():
     runs = [job for job in workflow.dag.jobs if job.rule.name == "run"]
     finished = [job for job in runs if Path(job.output.metrics).exists()]
     if n_again := sum(map(workflow.dag.needrun, finished)):
-        of_other_code = any(
-            each.get("numerics") != NUMERICS for each in records.values()
-        )
+        of_other_code = any(each.get("numerics") != NUMERICS for each in records.values())
         because = ", because the sampler's code changed" * of_other_code
         logger.warning(
             f"{n_again} of {len(finished)} finished runs of {STUDY.folder} will be made again{because}"

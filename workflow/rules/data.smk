@@ -3,8 +3,7 @@
 
 rule data:
     input:
-        images=["smcda/data/bundled/{dataset}.npz"]
-        * (STUDY.settings["source"] == "bundled"),
+        images=["smcda/data/bundled/{dataset}.npz"] * (STUDY.settings["source"] == "bundled"),
         source=["smcda/data/dataset.py", "smcda/data/mnist.py"],
     output:
         data=out("data/{dataset}.npz"),

@@ -40,9 +40,7 @@ rule figure:
         figure="|".join(FIGURES),
     localrule: True
     params:
-        runs=lambda wildcards: STUDY.runs(
-            SMOOTH if wildcards.figure == "beta_traces" else None
-        ),
+        runs=lambda wildcards: STUDY.runs(SMOOTH if wildcards.figure == "beta_traces" else None),
     message:
         "Drawing {wildcards.figure}"
     script:

@@ -4,10 +4,7 @@
 them, or the summary that the config names, with the published table.
 """
 
-REFERENCE = {
-    name: PAPER / "reference" / f"{name}.csv"
-    for name in ("runs", "traces", "curvature")
-}
+REFERENCE = {name: PAPER / "reference" / f"{name}.csv" for name in ("runs", "traces", "curvature")}
 REFERENCE_TABLES = [
     "versus_published",
     "speedups",
@@ -59,7 +56,6 @@ use rule table as reference_table with:
     wildcard_constraints:
         table="|".join(REFERENCE_TABLES),
     params:
-        table="{table}",
         runs=[],  # all published cells, whichever of them were run
     message:
         "Making reference table {wildcards.table}"
@@ -87,9 +83,7 @@ use rule figure as reference_figure with:
 rule reference:
     input:
         tables=expand(rules.reference_table.output.tex, table=REFERENCE_TABLES),
-        figures=expand(
-            rules.reference_figure.output.pdf, figure=["cost", "learning_curves"]
-        ),
+        figures=expand(rules.reference_figure.output.pdf, figure=["cost", "learning_curves"]),
         summary=rules.reference_study.output,
 
 

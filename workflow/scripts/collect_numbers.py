@@ -79,8 +79,7 @@ def reference_numbers(runs: pd.DataFrame, published: pd.DataFrame) -> Numbers:
     for network, n_parameters in runs.groupby("network")["n_parameters"].first().items():
         numbers[f"network/{network}/parameters"] = grouped(n_parameters)
     for name in ("particles", "seed", "n_train", "machine"):
-        values = sorted(set(main[name]))
-        texts = [escape(value) if name == "machine" else grouped(value) for value in values]
+        texts = map(escape if name == "machine" else grouped, sorted(set(main[name])))
         numbers[f"settings/{name}"] = ", ".join(texts)
     both = cells[PRIORS[0]].index.intersection(cells[PRIORS[1]].index)
     compared = {"main": cells[PRIOR_SCALE]} | {prior: cells[prior].loc[both] for prior in PRIORS}

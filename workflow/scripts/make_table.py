@@ -154,7 +154,7 @@ def main(job: Any) -> None:
     """Write the table that the rule names."""
     keys = axis([tuple(run[name] for name in CELL) for run in job.params.runs], 0, 1, 2)
     keys = keys or list(read_cells(job.input.published).index)
-    records = TABLES[job.params.table](job.input, keys)
+    records = TABLES[job.wildcards.table](job.input, keys)
     pd.DataFrame(records).to_csv(job.output.csv, index=False)
     cells = {tuple(r[name] for name in (*CELL, "metric")): r for r in records if "metric" in r}
     context = {"records": records, "cells": cells, "datasets": axis(keys, 0), "kernels": axis(keys, 2)}

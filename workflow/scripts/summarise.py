@@ -23,12 +23,11 @@ from lib.script import run_script
 from lib.tables import CELL, rows_of
 
 METRICS = [name for name in LABELS if not name.startswith("speedup")]
-SETTINGS = ["prior_scale", "batch_norm", "step_size", "leapfrog_steps", "batch_size", "initial_batch"]
-SETTINGS += ["resampling", "weight_target", "gradients"]
-VERSIONS = ["smcda_version", "jax_version", "flax_version"]
 RUN_COLUMNS = [*CELL, "seed", "ablation", "network", "n_parameters", "particles", "iterations"]
 RUN_COLUMNS += ["n_train", "n_test", *METRICS, "log_evidence", "peak_memory_mb", "device"]
-RUN_COLUMNS += [*SETTINGS, "resumed", *VERSIONS, "machine", "python", "commit"]
+RUN_COLUMNS += ["prior_scale", "batch_norm", "step_size", "leapfrog_steps", "batch_size", "initial_batch"]
+RUN_COLUMNS += ["resampling", "weight_target", "gradients", "resumed"]
+RUN_COLUMNS += ["smcda_version", "jax_version", "flax_version", "machine", "python", "commit"]
 SHOWN = [*CELL, "n_seeds", "missing_seeds"]
 SHOWN += ["test_accuracy_mean", "test_log_likelihood_mean", "runtime_s_mean"]
 
