@@ -1,25 +1,14 @@
 """The config: what it resolves to, and one line for every way to get it wrong."""
 
 import sys
-from pathlib import Path
 
 import pytest
-import yaml
+from helpers.study import ROOT
+from helpers.study import study_of as resolve
 from lib.config import ConfigError
-from lib.study import resolve as resolve_config
 
 from smcda._options import options
 from smcda.config import RunConfig, SamplerConfig
-
-ROOT = Path(__file__).parents[2]
-
-
-def resolve(**changes):
-    return resolved(changes)
-
-
-def resolved(changes):
-    return resolve_config(yaml.safe_load((ROOT / "config.yaml").read_text()) | changes)
 
 
 def test_paper_scale_is_the_published_study():
@@ -166,7 +155,7 @@ def test_every_ablation_of_the_config_changes_a_run():
 )
 def test_a_wrong_config_is_refused_with_the_key_the_value_and_what_is_allowed(changes, message):
     with pytest.raises(ConfigError) as refusal:
-        resolved(changes)
+        resolve(changes)
     assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)
 

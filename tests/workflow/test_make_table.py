@@ -2,19 +2,17 @@
 
 import csv
 import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import make_table
 import pandas as pd
 import pytest
+from helpers.study import REFERENCE, ROOT
 from lib.labels import LABELS, escape
 from lib.latex import grouped, inline_math, setting
 from lib.tables import CELL, rounded
 
-ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "workflow" / "resources" / "published_table.csv"
-REFERENCE = ROOT / "paper" / "reference"
 DATASETS = ("mnist", "fashion_mnist")
 SCHEMES = ["constant", "full_batch", "constant_to_refine", "linear", "automated", "smooth_data_annealing"]
 NAMES = {label.latex_title: name for name, label in LABELS.items()} | {

@@ -1,18 +1,15 @@
 """A finished study is protected: which configs would change or leave out one of its runs."""
 
 import json
-from pathlib import Path
 
 import pytest
-import yaml
+from helpers import study
 from lib.config import ConfigError
-from lib.study import protect, resolve
-
-ROOT = Path(__file__).parents[2]
+from lib.study import protect
 
 
 def study_of(**changes):
-    return resolve(yaml.safe_load((ROOT / "config.yaml").read_text()) | {"scale": "tiny"} | changes)
+    return study.study_of({"scale": "tiny"}, **changes)
 
 
 @pytest.fixture
