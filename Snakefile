@@ -33,3 +33,4 @@ rule all:
 
 onstart:
     keep_others_out()
+    keep_finished()

@@ -1,12 +1,14 @@
 """The files of a finished run: `trace.csv`, perhaps `posterior.npz`, and last `metrics.json`.
 
-Each appears whole or not at all. `metrics.json` comes last: where it is, the run is complete.
+Each appears whole or not at all. `metrics.json` comes last: where it is, the run is complete. The files of a
+finished run that is to be replaced stay until those of the new run are complete.
 """
 
 import json
 import os
 import platform
 import resource
+import shutil
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,12 @@ import jax
 import numpy as np
 
 from smcda import __version__
-from smcda._io import atomic_write, write_text
+from smcda._io import atomic_write, fsync, write_text
 from smcda.errors import BadInput
 
-NAMES = ("metrics.json", "trace.csv", "posterior.npz")
+NAMES = ("trace.csv", "posterior.npz", "metrics.json")
+NEW = ".new"
+"""Folder, inside that of a finished run, of the results that are to replace it."""
 
 
 def check_output(out: Path, overwrite: bool) -> None:
@@ -40,23 +44,49 @@ def check_folder(name: str, folder: Path) -> None:
         )
 
 
-def remove_results(out: Path) -> None:
-    """Remove what an earlier run left, so that old and new never stand side by side."""
+def remove_unfinished(out: Path) -> None:
+    """Remove what an unfinished run left, so that old and new never stand side by side."""
+    finished = (out / "metrics.json").exists()
+    shutil.rmtree(out / NEW, ignore_errors=True)
     for name in NAMES:
         # Temporary files too: whoever holds the folder's lock knows that nobody is writing them.
-        for path in (out / name, *out.glob(f".{name}.*")):
+        for path in (*out.glob(f".{name}.*"), *[out / name] * (not finished)):
             path.unlink(missing_ok=True)
 
 
 def write_results(
     out: Path, metrics: dict[str, Any], trace: dict[str, Any], posterior: dict[str, Any] | None
 ) -> None:
-    """Write the results of a finished run into the folder `out`; `posterior` is particles and weights."""
-    write_text(out / "trace.csv", _csv(trace))
+    """Write the results of a finished run into the folder `out`; `posterior` is particles and weights.
+
+    A finished run that is there is replaced once all files are on the disk, and stays if one can't be.
+    """
+    if not (out / "metrics.json").exists():
+        return _write(out, metrics, trace, posterior)
+    try:
+        _write(out / NEW, metrics, trace, posterior)
+        # Until the last rename the run counts as unfinished, so that no mixture passes for complete.
+        (out / "metrics.json").unlink()
+        for name in NAMES:
+            fsync(out)
+            if (out / NEW / name).exists():
+                (out / NEW / name).replace(out / name)
+            else:
+                (out / name).unlink(missing_ok=True)
+        fsync(out)
+    finally:
+        shutil.rmtree(out / NEW, ignore_errors=True)
+
+
+def _write(
+    folder: Path, metrics: dict[str, Any], trace: dict[str, Any], posterior: dict[str, Any] | None
+) -> None:
+    """Write one file after the other, `metrics.json` last."""
+    write_text(folder / "trace.csv", _csv(trace))
     if posterior is not None:
-        with atomic_write(out / "posterior.npz") as path, path.open("wb") as stream:
+        with atomic_write(folder / "posterior.npz") as path, path.open("wb") as stream:
             np.savez(stream, **posterior)
-    write_text(out / "metrics.json", json.dumps(metrics, indent=2, allow_nan=False) + "\n")
+    write_text(folder / "metrics.json", json.dumps(metrics, indent=2, allow_nan=False) + "\n")
 
 
 def _csv(columns: dict[str, Any]) -> str:

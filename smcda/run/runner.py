@@ -49,7 +49,7 @@ def execute(config: RunConfig, view: ProgressView) -> dict[str, Any]:
         with exclusive(config.out / ".lock", f"making {config.out}"):
             # Again, because another process may have finished it meanwhile.
             outputs.check_output(config.out, config.overwrite)
-            outputs.remove_results(config.out)
+            outputs.remove_unfinished(config.out)
             execution.resume()
             # Only now: until here a signal ends the process at once, and loses nothing.
             with StopSignals() as stop:

@@ -3,13 +3,11 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pandas as pd
+from helpers.study import REFERENCE, ROOT
 
-ROOT = Path(__file__).parents[2]
-REFERENCE = ROOT / "paper" / "reference"
-ARCHIVE = ROOT / "workflow" / "scripts" / "archive_runs.py"
+ARCHIVE = ROOT / "tools" / "archive_runs.py"
 PROVENANCE = {"machine": "a machine", "python": "3.12.0", "commit": "0123456789ab"}
 SETTINGS = {"step_size": 0.002, "leapfrog_steps": 1, "batch_size": 500, "initial_batch": 500}
 SETTINGS |= {"resampling": "multinomial", "weight_target": "current"}

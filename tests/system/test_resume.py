@@ -5,9 +5,11 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,7 @@ from helpers.results import RESULTS, contents, files, write_data
 
 from smcda._io import exclusive
 from smcda.config import RunConfig, SamplerConfig
-from smcda.errors import SmcdaError, Stopped, configure_logging
+from smcda.errors import Diverged, SmcdaError, Stopped, configure_logging
 from smcda.run.checkpoint import MANIFEST, Checkpoints
 from smcda.run.runner import execute
 
@@ -112,19 +114,26 @@ def test_changed_data_are_recognised_by_their_hash_and_start_from_scratch(data, 
     assert resumed(tmp_path / "run") == 0
 
 
+@contextmanager
+def no_space_for(name, monkeypatch):
+    """Let writing a file of this name fail as on a full disk."""
+    fsync = os.fsync
+
+    def full(descriptor):
+        if name in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(descriptor)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", full)
+        yield
+
+
 def test_results_that_cannot_be_written_leave_no_part_and_the_finished_run(
     data, undisturbed, tmp_path, monkeypatch, capfd
 ):
     config = make_config(data, tmp_path / "run", checkpoint_every=0.0)
-    fsync = os.fsync
-
-    def full(descriptor):
-        if "metrics.json" in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        fsync(descriptor)
-
-    with monkeypatch.context() as broken, pytest.raises(SmcdaError) as failed:
-        broken.setattr(os, "fsync", full)
+    with no_space_for("metrics.json", monkeypatch), pytest.raises(SmcdaError) as failed:
         run(config)
     assert failed.value.exit_code == 1
     path = tmp_path / "run" / "metrics.json"
@@ -136,6 +145,80 @@ def test_results_that_cannot_be_written_leave_no_part_and_the_finished_run(
     assert "resuming at iteration 4 of 4" in capfd.readouterr().err
     assert contents(tmp_path / "run") == undisturbed
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+OLD = {name: f"old {name}" for name in RESULTS}
+KILLED = """
+import os, sys
+from pathlib import Path
+from smcda.cli import main
+
+def replace(path, target, rename=Path.replace):
+    if path == Path(sys.argv[1]):
+        os.kill(os.getpid(), 9)
+    return rename(path, target)
+
+Path.replace = replace
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+def hold_old_results(out):
+    out.mkdir()
+    for name, text in OLD.items():
+        (out / name).write_text(text)
+
+
+def texts(out):
+    return {name: (out / name).read_text() for name in files(out)}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_that_cannot_be_written_leave_those_that_they_should_replace(
+    name, data, undisturbed, tmp_path, monkeypatch
+):
+    hold_old_results(tmp_path / "run")
+    config = make_config(data, tmp_path / "run", checkpoint_every=0.0, overwrite=True)
+    with no_space_for(name, monkeypatch), pytest.raises(SmcdaError, match="iteration 4 of 4 is saved"):
+        run(config)
+    assert texts(tmp_path / "run") == OLD
+    assert run(config) == []
+    assert contents(tmp_path / "run") == undisturbed
+    assert files(tmp_path / "run") == RESULTS
+
+
+def test_a_replacing_run_that_is_stopped_or_diverges_leaves_the_finished_one(data, tmp_path):
+    hold_old_results(tmp_path / "run")
+    config = make_config(data, tmp_path / "run", overwrite=True)
+    with pytest.raises(Stopped):
+        run(config, stop_at=2)
+    assert texts(tmp_path / "run") == OLD
+    with pytest.raises(Diverged):
+        run(replace(config, sampler=replace(config.sampler, step_size=1e20)))
+    assert texts(tmp_path / "run") == OLD
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_replacing_run_killed_between_its_files_counts_as_unfinished_and_resumes(
+    name, data, undisturbed, cache, tmp_path
+):
+    out = tmp_path / "run"
+    hold_old_results(out)
+    config = make_config(data, out, overwrite=True)
+    options = {
+        "data": data, "out": out, "network": "lenet5", "scheme": "linear", "kernel": config.sampler.kernel,
+        "seed": config.seed, "particles": 3, "iterations": 4, "batch-size": 20, "step-size": 0.01,
+        "evaluate-every": 3, "checkpoint-every": 1e-6, "compilation-cache": cache,
+    }  # fmt: skip
+    words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
+    command = ["run", *words, "--overwrite", "--save-posterior", "--quiet"]
+    killed = subprocess.run([sys.executable, "-c", KILLED, out / ".new" / name, *command])
+    assert killed.returncode == -signal.SIGKILL
+    assert not (out / "metrics.json").exists()
+    run(replace(config, overwrite=False))
+    assert contents(out) == undisturbed
+    assert resumed(out) == 1
+    assert files(out) == RESULTS
 
 
 def test_results_on_a_full_disk(data, undisturbed, tmp_path, capfd):

@@ -1,25 +1,14 @@
 """The config: what it resolves to, and one line for every way to get it wrong."""
 
 import sys
-from pathlib import Path
 
 import pytest
-import yaml
+from helpers.study import ROOT
+from helpers.study import study_of as resolve
 from lib.config import ConfigError
-from lib.study import resolve as resolve_config
 
 from smcda._options import options
 from smcda.config import RunConfig, SamplerConfig
-
-ROOT = Path(__file__).parents[2]
-
-
-def resolve(**changes):
-    return resolved(changes)
-
-
-def resolved(changes):
-    return resolve_config(yaml.safe_load((ROOT / "config.yaml").read_text()) | changes)
 
 
 def test_paper_scale_is_the_published_study():
@@ -93,9 +82,10 @@ def test_batch_norm_reaches_the_one_network_that_has_it():
 
 
 def test_sources_of_data_become_options():
-    assert resolve(scale="laptop").data_options(None, None) == "--train 1000 --test 500 --bundled"
-    assert resolve(scale="paper").data_options("idx files", "cache") == "--mirror 'idx files'"
-    assert resolve(scale="paper").data_options(None, "cache") == "--cache cache"
+    places = {"mirror_dir": "idx files", "download_cache": "cache"}
+    assert resolve(scale="laptop", **places).data_options() == "--train 1000 --test 500 --bundled"
+    assert resolve(scale="paper", **places).data_options() == "--mirror 'idx files'"
+    assert resolve(scale="paper", download_cache="cache").data_options() == "--cache cache"
 
 
 def test_an_ablation_is_the_scale_with_its_changes():
@@ -103,7 +93,13 @@ def test_an_ablation_is_the_scale_with_its_changes():
     long, wide = cpu.at("ablations/ld_equal_gradients"), cpu.at("ablations/particles_8")
     assert long.settings["iterations"] == 400
     assert long.runs() == [
-        {"dataset": dataset, "scheme": "constant", "kernel": "ld", "seed": 5}
+        {
+            "dataset": dataset,
+            "scheme": "constant",
+            "kernel": "ld",
+            "seed": 5,
+            "ablation": "ld_equal_gradients",
+        }
         for dataset in ("mnist", "fashion_mnist")
     ]
     assert wide.settings["kernels"] == ["ld", "hmc"]
@@ -161,7 +157,7 @@ def test_every_ablation_of_the_config_changes_a_run():
 )
 def test_a_wrong_config_is_refused_with_the_key_the_value_and_what_is_allowed(changes, message):
     with pytest.raises(ConfigError) as refusal:
-        resolved(changes)
+        resolve(changes)
     assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)
 

@@ -6,7 +6,7 @@ import json
 import matplotlib.colors
 import numpy as np
 import pandas as pd
-import plot_beta
+import plot_beta_traces
 import plot_cost
 import plot_degeneracy
 import plot_learning_curves
@@ -36,7 +36,9 @@ FIGURES = {
     "learning_curves": lambda study: plot_learning_curves.draw(traces_of(study)),
     "degeneracy": lambda study: plot_degeneracy.draw(traces_of(study)),
     "reliability": lambda study: plot_reliability.draw(bins_of(study)),
-    "beta_traces": lambda study: plot_beta.draw(traces_of(study | {"scheme": ["smooth_data_annealing"]})),
+    "beta_traces": lambda study: plot_beta_traces.draw(
+        traces_of(study | {"scheme": ["smooth_data_annealing"]})
+    ),
 }
 
 
@@ -137,7 +139,7 @@ def test_the_full_batch_is_not_marked_where_no_scheme_uses_it():
 
 
 def test_beta_and_minibatches_are_those_of_the_first_seed():
-    figure = plot_beta.draw(traces_of(ALL | {"scheme": ["smooth_data_annealing"]}))
+    figure = plot_beta_traces.draw(traces_of(ALL | {"scheme": ["smooth_data_annealing"]}))
     assert len(figure.axes) == 2 * 3
     for panel in figure.axes[:4]:
         assert [list(line.get_ydata()) for line in panel.lines] == [BETA]

@@ -2,19 +2,17 @@
 
 import csv
 import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import make_table
 import pandas as pd
 import pytest
+from helpers.study import REFERENCE, ROOT
 from lib.labels import LABELS, escape
 from lib.latex import grouped, inline_math, setting
 from lib.tables import CELL, rounded
 
-ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "workflow" / "resources" / "published_table.csv"
-REFERENCE = ROOT / "paper" / "reference"
 DATASETS = ("mnist", "fashion_mnist")
 SCHEMES = ["constant", "full_batch", "constant_to_refine", "linear", "automated", "smooth_data_annealing"]
 NAMES = {label.latex_title: name for name, label in LABELS.items()} | {
@@ -51,8 +49,8 @@ def make(tmp_path):
         output = SimpleNamespace(tex=tmp_path / "t.tex", csv=tmp_path / "t.csv")
         cells = [(d, s, k) for s in schemes for d in datasets for k in ("ld", "hmc")]
         runs = [dict(zip(CELL, cell, strict=True)) | {"seed": 0} for cell in cells]
-        params = SimpleNamespace(table=table, runs=runs)
-        make_table.main(SimpleNamespace(input=SimpleNamespace(**files), output=output, params=params))
+        job = {"input": SimpleNamespace(**files), "output": output, "params": SimpleNamespace(runs=runs)}
+        make_table.main(SimpleNamespace(**job, wildcards=SimpleNamespace(table=table)))
         with output.csv.open() as stream:
             records = list(csv.DictReader(stream))
         return records, latex_rows(output.tex.read_text())

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
+from helpers.study import CONFIG
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lib.config import Config, ConfigError
@@ -27,13 +27,11 @@ from smcda.data import mnist as sources
 from smcda.errors import BadInput
 from smcda.run.outputs import check_folder, check_output
 
-ROOT = Path(__file__).parents[2]
 PARSER = make_parser()
 EXAMPLES = int(os.environ.get("SMCDA_EXAMPLES", "150"))
 many = settings(
     max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 scalars |= st.sampled_from(
@@ -73,7 +71,7 @@ def test_a_mutated_config_is_resolved_and_valid_or_refused_in_one_line(changes):
             given = PARSER.parse_args(["run", *fixed, *words])
             assert given.particles == study.settings["particles"]
             assert given.prior_scale == study.settings["prior_scale"]
-    words = shlex.split(resolved.data_options(config["mirror_dir"], config["download_cache"]))
+    words = shlex.split(resolved.data_options())
     PARSER.parse_args(["data", "mnist", "--out", "o", *words])
 
 

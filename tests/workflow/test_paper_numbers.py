@@ -1,13 +1,12 @@
 """The numbers of the text: every key that it uses is defined, and means what it says."""
 
 import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import collect_numbers
 import pytest
+from helpers.study import ROOT
 
-ROOT = Path(__file__).parents[2]
 SETTINGS = {"scale": "my_scale", "particles": 5, "iterations": 40, "step_size": 0.01, "leapfrog_steps": None}
 SETTINGS |= {"batch_size": 50, "initial_batch": None, "resampling": "multinomial", "weight_target": "current"}
 SETTINGS |= {"refine_from": 0.9, "delta_entropy": 1.0, "beta_restart": 0.1, "prior_scale": 0.1}

@@ -1,16 +1,14 @@
 """The reference data are whole, and still show what the paper says about them."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 from compare_published import PUBLISHED, check_cell, compare, read_study, report
+from helpers.study import REFERENCE
 from lib.labels import SCORES
 from lib.reference import PRIORS, mean_scores, read_reference, select_study
 from lib.tables import read_cells
 from select_reference import summarise_reference
 
-REFERENCE = Path(__file__).parents[2] / "paper" / "reference"
 RUN = ["dataset", "scheme", "kernel", "seed", "ablation", "prior_scale", "batch_norm", "particles"]
 
 

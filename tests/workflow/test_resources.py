@@ -1,20 +1,12 @@
 """What a scheduler is asked for: it follows the sizes, the kernel's gradients and the device."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-import yaml
+from helpers.study import study_of
 from lib import resources
-from lib.study import resolve
 
 from smcda.smc.kernels import KERNELS
-
-ROOT = Path(__file__).parents[2]
-
-
-def study(scale, **changes):
-    return resolve(yaml.safe_load((ROOT / "config.yaml").read_text()) | {"scale": scale} | changes)
 
 
 @pytest.mark.parametrize(
@@ -33,19 +25,19 @@ def study(scale, **changes):
     ],
 )
 def test_gradient_evaluations_are_counted_by_hand(scheme, kernel, images):
-    assert resources.sampling_cost(study("tiny"), "mnist", scheme, kernel) == 3 * images
+    assert resources.sampling_cost(study_of(scale="tiny"), "mnist", scheme, kernel) == 3 * images
 
 
 def test_a_kernel_of_ten_steps_is_budgeted_ten_gradients_per_move(monkeypatch):
     kernel = KERNELS["hmc"]._replace(default_steps=10, steps_are_fixed=True)
     monkeypatch.setitem(KERNELS, "long_hmc", kernel)
-    tiny = study("tiny")
+    tiny = study_of(scale="tiny")
     tiny = replace(tiny, settings=tiny.settings | {"kernels": ["long_hmc"]})
     assert resources.sampling_cost(tiny, "mnist", "constant", "long_hmc") == 3 * 10 * 11 * 20
 
 
 def test_an_ablation_asks_for_what_its_own_settings_cost():
-    cpu = study("cpu")
+    cpu = study_of(scale="cpu")
     base, wide, long = (
         resources.seconds(each, "mnist", "constant", "ld")
         for each in (cpu, cpu.at("ablations/particles_8"), cpu.at("ablations/ld_equal_gradients"))
@@ -55,7 +47,7 @@ def test_an_ablation_asks_for_what_its_own_settings_cost():
 
 
 def test_a_constant_run_does_not_ask_for_the_hours_of_a_full_batch():
-    paper = study("paper")
+    paper = study_of(scale="paper")
     short, long = (resources.request(paper, "mnist", scheme, "hmc") for scheme in ("constant", "full_batch"))
     assert short["runtime"] < 15
     assert long["runtime"] > 4 * 60
@@ -63,10 +55,10 @@ def test_a_constant_run_does_not_ask_for_the_hours_of_a_full_batch():
 
 def test_requests_follow_the_sizes_and_the_device_that_was_timed():
     def seconds(**changes):
-        return resources.seconds(study("paper", **changes), "mnist", "linear", "ld")
+        return resources.seconds(study_of(scale="paper", **changes), "mnist", "linear", "ld")
 
     def asked(**changes):
-        return resources.request(study("paper", **changes), "mnist", "linear", "ld")
+        return resources.request(study_of(scale="paper", **changes), "mnist", "linear", "ld")
 
     assert seconds(particles=200) == pytest.approx(2 * seconds())
     assert seconds(seconds_per_evaluation=5e-6) == pytest.approx(2 * seconds())
@@ -76,7 +68,10 @@ def test_requests_follow_the_sizes_and_the_device_that_was_timed():
 
 
 def test_a_retry_asks_for_twice_as_much_time_and_memory_and_no_more():
-    asked = [resources.request(study("paper"), "mnist", "linear", "ld", attempt) for attempt in (1, 2, 3, 4)]
+    asked = [
+        resources.request(study_of(scale="paper"), "mnist", "linear", "ld", attempt)
+        for attempt in (1, 2, 3, 4)
+    ]
     for name in ("runtime", "mem_mb"):
         assert [each[name] for each in asked] == [asked[0][name]] + [2 * asked[0][name]] * 3
     assert {each["gpu"] for each in asked} == {1}

@@ -1,11 +1,8 @@
 """How scripts of rules start, fail and name their sources."""
 
-from pathlib import Path
-
 import pytest
+from helpers.study import ROOT
 from lib.script import run_script, sources
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_a_failing_script_leaves_its_traceback_in_the_log(tmp_path):

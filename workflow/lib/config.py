@@ -148,7 +148,11 @@ class Config(Scale):
     scale: str = Field(description="which of `scales` to build")
     scales: dict[Annotated[str, Field(pattern=NAME)], Scale] = Field(min_length=1, description="named sizes")
     # Braces would be wildcards to Snakemake.
-    output_dir: str = Field("results", pattern="^[^{}]+$", description="results go to output_dir/scale")
+    output_dir: str = Field("results", pattern="^[^{}]+$", description="results go to output_dir/study")
+    study: str | None = Field(
+        None, pattern=NAME, description="name of the results' folder; null: the scale's"
+    )
+    replace: bool = Field(False, description="make a finished study again in place, with other settings")
     compilation_cache: str = Field(
         ".cache/compiled", min_length=1, description="compiled programs, shared by all runs"
     )
@@ -164,14 +168,6 @@ class Config(Scale):
         description="offline source of the full data: IDX files in mirror_dir/dataset",
     )
     download_cache: str | None = Field(None, min_length=1, description="where TFDS caches its downloads")
-
-
-def read_config(config: dict[str, Any]) -> Config:
-    """Check the config; what breaks a rule is one line."""
-    try:
-        return Config.model_validate(config)
-    except ValidationError as error:
-        raise ConfigError(" ".join(describe(error).split())) from None
 
 
 def describe(error: ValidationError) -> str:

@@ -6,7 +6,8 @@ own, so that figures can be read in grey and by colour-blind readers.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import cycle
 from typing import Any, Literal
 
 _LATEX = {
@@ -36,10 +37,6 @@ class Label:
     decimals: int = 3
     better: Literal["higher", "lower"] | None = None
 
-    def __post_init__(self) -> None:
-        """Let the short name be the name where there is none."""
-        object.__setattr__(self, "short", self.short or self.name)
-
     @property
     def title(self) -> str:
         """The name as it begins a legend entry or a heading."""
@@ -53,7 +50,8 @@ class Label:
     @property
     def latex_title(self) -> str:
         """The short name as it begins a row or column of a table, safe to typeset."""
-        return escape(self.short[:1].upper() + self.short[1:])
+        short = self.short or self.name
+        return escape(short[:1].upper() + short[1:])
 
     def line(self) -> dict[str, Any]:
         """Keywords of a matplotlib line."""
@@ -110,14 +108,9 @@ def scheme_labels(names: Iterable[str]) -> dict[str, Label]:
 
     The n-th unknown scheme gets the n-th fallback look, whatever the known ones are.
     """
-    labels = {}
-    for name in ordered(names, SCHEMES):
-        labels[name] = label(name)
-        if name not in SCHEMES:
-            n_unknown = len(labels.keys() - SCHEMES.keys()) - 1
-            colour, marker, dashes = FALLBACK_LOOKS[n_unknown % len(FALLBACK_LOOKS)]
-            labels[name] = replace(labels[name], colour=colour, marker=marker, dashes=dashes)
-    return labels
+    looks = cycle(FALLBACK_LOOKS)
+    given = ordered(names, SCHEMES)
+    return {name: SCHEMES.get(name) or Label(label(name).name, "", *next(looks)) for name in given}
 
 
 def ordered(names: Iterable[str], table: dict[str, Label]) -> list[str]:

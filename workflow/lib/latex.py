@@ -1,4 +1,4 @@
-r"""From numbers to LaTeX: templates, numbers in text, the macros behind ``\val``."""
+r"""From numbers to LaTeX: templates, and numbers in text."""
 
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,6 @@ def setting(value: Any) -> str:
     if isinstance(value, (int, float)):
         return grouped(value) if isinstance(value, int) else f"{value:g}"
     return label(value).latex
-
-
-def macros(numbers: dict[str, str]) -> str:
-    r"""Define what ``\val{key}`` prints, one line per key."""
-    return "".join(f"\\smcdadef{{{key}}}{{{text}}}\n" for key, text in numbers.items())
 
 
 def render(template: Path, **context: Any) -> str:

@@ -9,7 +9,6 @@ import math
 from functools import cache
 
 from lib.study import Study
-from smcda.config import SamplerConfig
 from smcda.smc.cost import gradient_evaluations
 
 SECONDS_PER_EVALUATION = {"gpu": 2.5e-6, "auto": 3e-4, "cpu": 3e-4}
@@ -29,8 +28,7 @@ _count = cache(gradient_evaluations)  # the same for every dataset and seed
 
 def sampling_cost(study: Study, dataset: str, scheme: str, kernel: str) -> int:
     """Particle x image gradients of one run."""
-    sampler: SamplerConfig = study.run_config(dataset, scheme, kernel).sampler
-    return _count(sampler, study.n_images()[0])
+    return _count(study.run_config(dataset, scheme, kernel).sampler, study.n_images()[0])
 
 
 def seconds(study: Study, dataset: str, scheme: str, kernel: str) -> float:

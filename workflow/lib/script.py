@@ -36,14 +36,11 @@ def prefer_own_commands() -> None:
 
 def sources(script: str) -> list[str]:
     """A script of the workflow and all modules of the workflow that it imports, directly or not."""
-    found: list[Path] = []
-    pending = [WORKFLOW / "scripts" / script]
+    found, pending = set(), {WORKFLOW / "scripts" / script}
     while pending:
         file = pending.pop()
-        if file in found:
-            continue
-        found.append(file)
-        for package, name in re.findall(r"^from (lib\.)?(\w+) import", file.read_text(), re.MULTILINE):
-            module = WORKFLOW / ("lib" if package else "scripts") / f"{name}.py"
-            pending += [module] * module.exists()
+        found.add(file)
+        imported = re.findall(r"^from (lib\.)?(\w+) import", file.read_text(), re.MULTILINE)
+        modules = {WORKFLOW / ("lib" if package else "scripts") / f"{name}.py" for package, name in imported}
+        pending |= {module for module in modules - found if module.exists()}
     return sorted(map(str, found))

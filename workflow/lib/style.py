@@ -4,7 +4,8 @@ Fonts and lines are set in figures.mplstyle; colours, markers and names are thos
 gathered from what the panels hold, so that nothing is named that is not drawn.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +20,28 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
+from lib.labels import DATASETS, KERNELS, SCORES, label, ordered, scheme_labels
+
 matplotlib.use("Agg")
 matplotlib.style.use(Path(__file__).with_name("figures.mplstyle"))
 
 COLUMN, PAGE = 3.4, 7.0
 """Widths, in inches, of one column and of the whole page."""
 
-
 MOST_COLUMNS = 6  # of a legend
+MARKERS = 4  # of a line
+LineOf = Callable[[pd.DataFrame], pd.DataFrame]
 UNITS = {10**9: "billions", 10**6: "millions", 10**3: "thousands", 1: "particle × image"}
 
 
 def read_traces(runs: list[dict[str, Any]], files: Iterable[str]) -> pd.DataFrame:
-    """All traces in one table, each row with the dataset, scheme, kernel and seed that it belongs to."""
-    tables = (pd.read_csv(file).assign(**run) for run, file in zip(runs, files, strict=True))
+    """All traces in one table, each row with the dataset, scheme, kernel and seed that it belongs to.
+
+    Without `runs`, the rows themselves say it.
+    """
+    tables = [pd.read_csv(file) for file in files]
+    if runs:
+        tables = [table.assign(**run) for table, run in zip(tables, runs, strict=True)]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -49,10 +58,27 @@ def grid(n_rows: int, n_columns: int, row_height: float, **options: Any) -> tupl
     return figure, figure.subplots(n_rows, n_columns, squeeze=False, **options)
 
 
-def staggered(n_points: int, place: int, n_lines: int, n_marks: int = 4) -> tuple[int, int]:
-    """Where to put a line's few markers, so that those of lines on top of each other do not coincide."""
-    every = max(1, n_points // n_marks)
-    return place * every // n_lines, every
+def dataset_kernels(table: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """Every dataset and kernel that a table has, and the title of their panel."""
+    pairs = product(ordered(table["dataset"], DATASETS), ordered(table["kernel"], KERNELS))
+    return {(d, k): f"{label(d).name}, {label(k).name}" for d, k in pairs}
+
+
+def plot_schemes(panel: Axes, table: pd.DataFrame, line_of: LineOf, **options: Any) -> None:
+    """One line per scheme, through the columns `x` and `y`, inside a band where `low` and `high` are given.
+
+    Each has a few markers, put where those of lines on top of each other do not coincide.
+    """
+    looks = scheme_labels(table["scheme"])
+    for place, (scheme, look) in enumerate(looks.items()):
+        line = line_of(only(table, scheme=scheme))
+        if "low" in line:
+            panel.fill_between(
+                line["x"], line["low"], line["high"], color=look.colour, alpha=0.13, linewidth=0
+            )
+        every = max(1, len(line) // MARKERS)
+        marked = {"marker": look.marker, "markersize": 3.2, "markevery": (place * every // len(looks), every)}
+        panel.plot(line["x"], line["y"], **marked, **look.line(), **options)
 
 
 def plain_log_ticks(axis: Axis, unit: int = 1, at_most: float = 200) -> None:
@@ -65,7 +91,9 @@ def plain_log_ticks(axis: Axis, unit: int = 1, at_most: float = 200) -> None:
 
 
 def cost_axes(panels: np.ndarray, costs: pd.Series) -> None:
-    """Make the shared x-axis of a grid one of gradient evaluations, in a unit that keeps numbers short."""
+    """Label a grid of scores (rows) over gradient evaluations, in a unit that keeps numbers short."""
+    for panel, score in zip(panels[:, 0], SCORES, strict=True):
+        panel.set_ylabel(label(score).name)
     middle = np.sqrt(costs.min() * costs.max())
     unit = next(unit for unit in UNITS if unit <= max(middle, 1))
     is_narrow = panels.shape[1] > 2
@@ -76,22 +104,17 @@ def cost_axes(panels: np.ndarray, costs: pd.Series) -> None:
         panel.set_xlabel(f"gradient evaluations{gap}({UNITS[unit]})")
 
 
-def drawn(axes: Iterable[Axes]) -> dict[str, Artist]:
-    """Every label that panels show, with the first artist that has it."""
-    found: dict[str, Artist] = {}
-    for panel in axes:
-        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    return found
-
-
-def shared_legend(figure: Figure, entries: dict[str, Artist], **options: Any) -> Legend:
-    """Set one legend below all panels, in as many columns as the figure's width allows."""
-    labels = list(entries)
-    for n_columns in range(min(MOST_COLUMNS, len(labels)), 0, -1):
+def shared_legend(figure: Figure, first: dict[str, Artist] | None = None, **options: Any) -> Legend:
+    """Set one legend of all that panels name below them, in as many columns as the figure's width allows."""
+    entries = dict(first or {})
+    for panel in figure.axes:
+        for handle, name in zip(*panel.get_legend_handles_labels(), strict=True):
+            entries.setdefault(name, handle)
+    names = list(entries)
+    for n_columns in range(min(MOST_COLUMNS, len(names)), 0, -1):
         # Legends are filled column by column; this order makes them read row by row.
-        order = [label for column in range(n_columns) for label in labels[column::n_columns]]
-        handles = [entries[label] for label in order]
+        order = [name for column in range(n_columns) for name in names[column::n_columns]]
+        handles = [entries[name] for name in order]
         legend = figure.legend(handles, order, loc="outside lower center", ncols=n_columns, **options)
         if legend.get_window_extent().width <= 0.97 * figure.bbox.width:
             break

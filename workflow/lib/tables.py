@@ -6,6 +6,7 @@ one row per cell, so that one function serves either. A number that is not there
 
 import math
 from collections.abc import Iterable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,11 @@ def read_cells(path: Path, *more: str) -> pd.DataFrame:
         return pd.read_csv(path, dtype={"missing_seeds": str}).set_index([*CELL, *more])
     except (ValueError, KeyError) as error:
         raise ValueError(f"{path} is not a table of cells: {error}") from error
+
+
+def rows_of(table: pd.DataFrame, key: Key) -> pd.DataFrame:
+    """The rows of one cell."""
+    return table[(table[CELL] == list(key)).all(axis=1)]
 
 
 def number(cells: pd.DataFrame, key: Key, column: str) -> float:
@@ -53,9 +59,7 @@ def best(cells: pd.DataFrame, keys: Iterable[Key], metric: str) -> list[Key]:
 
 def axis(keys: Iterable[tuple[str, ...]], *places: int) -> list[Any]:
     """Distinct values, in order, of one or several parts of the keys: 0 dataset, 1 scheme, 2 kernel."""
-    return list(
-        dict.fromkeys(k[places[0]] if len(places) == 1 else tuple(k[p] for p in places) for k in keys)
-    )
+    return list(dict.fromkeys(map(itemgetter(*places), keys)))
 
 
 def extremes(values: pd.Series, decimals: int) -> str:

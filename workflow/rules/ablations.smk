@@ -7,28 +7,19 @@ compared with are the study's own (`snakemake summary`).
 ABLATIONS = STUDY.ablations()
 
 
-localrules:
-    ablations,
-
-
 rule ablations:
     input:
-        metrics=[
-            file
-            for ablation in ABLATIONS
-            for file in of_runs(rules.run.output.metrics, ablation)
-        ],
+        metrics=of_runs(rules.run.output.metrics, ABLATIONS),
         source=sources("summarise.py"),
     output:
         runs=out("ablations.csv"),
+        record=out("ablations.json"),
     log:
         out("logs/ablations.log"),
+    localrule: True
     params:
-        runs=[
-            run | {"ablation": ablation.ablation}
-            for ablation in ABLATIONS
-            for run in ablation.runs()
-        ],
+        runs=[run for each in ABLATIONS for run in each.runs()],
+        record={each.path: each.record(NUMERICS) for each in ABLATIONS},
     message:
         "Collecting the ablations"
     script:
@@ -45,13 +36,9 @@ rule curvature:
         out("logs/curvature/{dataset}/{kernel}/seed-{seed}.log"),
     threads: 1
     resources:
-        gpu=asks_for("gpu"),
-        runtime=asks_for("runtime"),
-        mem_mb=asks_for("mem_mb"),
+        **RESOURCES,
     params:
-        options=lambda wildcards: STUDY.run_options(
-            wildcards.dataset, "constant", wildcards.kernel
-        ),
+        options=lambda wildcards: STUDY.run_options(wildcards.dataset, "constant", wildcards.kernel),
         device=STUDY.device_options(),
         numerics=NUMERICS,
     message:

@@ -1,10 +1,6 @@
 """All runs as one table, and their means over seeds."""
 
 
-localrules:
-    summary,
-
-
 rule summary:
     input:
         metrics=of_runs(rules.run.output.metrics),
@@ -12,12 +8,13 @@ rule summary:
     output:
         runs=out("runs.csv"),
         summary=out("summary.csv"),
+        record=out("study.json"),
     log:
         out("logs/summary.log"),
-    benchmark:
-        out("benchmarks/summary.tsv")
+    localrule: True
     params:
         runs=STUDY.runs(),
+        record={STUDY.path: STUDY.record(NUMERICS)},
     message:
         "Summarising all runs"
     script:

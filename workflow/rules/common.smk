@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 from lib.config import NETWORKS, ConfigError
 from lib.resources import request
 from lib.script import WORKFLOW, prefer_own_commands, sources
-from lib.study import resolve
+from lib.study import protect, resolve
 
 PAPER = Path("paper")
 
@@ -34,9 +34,9 @@ def out(path):
     return f"{STUDY.folder}/{path}"
 
 
-def of_runs(pattern, study=STUDY, scheme=None):
-    """One file of every run of a study, or of one scheme's runs."""
-    return [pattern.format(study=study.path, **run) for run in study.runs(scheme)]
+def of_runs(pattern, studies=(STUDY,), scheme=None):
+    """One file of every run of some studies, or of one scheme's runs."""
+    return [pattern.format(study=study.path, **run) for study in studies for run in study.runs(scheme)]
 
 
 def asks_for(resource):
@@ -44,11 +44,17 @@ def asks_for(resource):
 
     def ask(wildcards, attempt):
         study = STUDY.at(wildcards.get("study", "runs"))
-        scheme = wildcards.get("scheme", "constant")
-        asked = request(study, wildcards.dataset, scheme, wildcards.kernel, attempt)
-        return asked[resource]
+        cell = (
+            wildcards.dataset,
+            wildcards.get("scheme", "constant"),
+            wildcards.kernel,
+        )
+        return request(study, *cell, attempt)[resource]
 
     return ask
+
+
+RESOURCES = {name: asks_for(name) for name in ("gpu", "runtime", "mem_mb")}
 
 
 LOCK = FileLock(".snakemake/smcda.lock")
@@ -62,9 +68,41 @@ def keep_others_out():
     try:
         LOCK.acquire(blocking=False)
     except Timeout:
-        raise WorkflowError(
-            "another Snakemake is at work in this folder: wait for it, or stop it"
-        ) from None
+        raise WorkflowError("another Snakemake is at work in this folder: wait for it, or stop it") from None
+
+
+# Their files are no part of the study's summary, figures, tables and paper, or are made from the reference data.
+UNPROTECTED = {"reference_study", "reference_table", "reference_figure", "reference"}
+UNPROTECTED |= {"compare", "curvature", "curvatures"}
+
+
+def keep_finished():
+    """Refuse to change a finished study unless the config says so, and announce which runs are made again.
+
+    Called when Snakemake knows its jobs and before it starts one, or removes what one is going to make.
+    """
+    changed, records = {}, {}  # studies that jobs change, by the file that records them
+    for job in workflow.dag.needrun_jobs():
+        path = job.wildcards.get("study", job.rule.name)
+        if path.startswith("ablations"):
+            changed["ablations.json"] = ABLATIONS
+        elif path not in UNPROTECTED:
+            changed["study.json"] = [STUDY]
+    try:
+        for file, studies in changed.items():
+            if not config["replace"]:
+                records |= protect(studies, Path(out(file)))
+    except ConfigError as error:
+        raise WorkflowError(str(error)) from None
+    runs = [job for job in workflow.dag.jobs if job.rule.name == "run"]
+    finished = [job for job in runs if Path(job.output.metrics).exists()]
+    if n_again := sum(map(workflow.dag.needrun, finished)):
+        of_other_code = any(each.get("numerics") != NUMERICS for each in records.values())
+        because = ", because the sampler's code changed" * of_other_code
+        logger.warning(
+            f"{n_again} of {len(finished)} finished runs of {STUDY.folder} will be made again{because}"
+            " (give study=NAME to keep them)"
+        )
 
 
 wildcard_constraints:

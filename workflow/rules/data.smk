@@ -1,22 +1,17 @@
 """One verified file per dataset."""
 
-BUNDLED = STUDY.settings["source"] == "bundled"
-
-
-localrules:
-    data,
-
 
 rule data:
     input:
-        images=["smcda/data/bundled/{dataset}.npz"] * BUNDLED,
+        images=["smcda/data/bundled/{dataset}.npz"] * (STUDY.settings["source"] == "bundled"),
         source=["smcda/data/dataset.py", "smcda/data/mnist.py"],
     output:
         data=out("data/{dataset}.npz"),
     log:
         out("logs/data/{dataset}.log"),
+    localrule: True
     params:
-        options=STUDY.data_options(config["mirror_dir"], config["download_cache"]),
+        options=STUDY.data_options(),
     message:
         "Preparing {wildcards.dataset}"
     shell:

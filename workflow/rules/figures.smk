@@ -3,53 +3,34 @@
 SMOOTH = "smooth_data_annealing"
 METRICS = {"metrics": of_runs(rules.run.output.metrics)}
 TRACES = {"traces": of_runs(rules.run.output.trace)}
+OF_SMOOTH = {"traces": of_runs(rules.run.output.trace, scheme=SMOOTH)}
 SUMMARY = {"summary": rules.summary.output.summary}
-# Name of the file: script, what it is drawn from, and category and title in the report.
+# scripts/plot_<name>.py draws it: from what, and its category and title in the report.
 FIGURES = {
-    "schedules": ("plot_schedules.py", TRACES, "Schedules", "Data used per iteration"),
-    "cost": ("plot_cost.py", SUMMARY, "Results", "Test scores against cost"),
-    "learning_curves": (
-        "plot_learning_curves.py",
-        TRACES,
-        "Results",
-        "Test scores on the way",
-    ),
-    "degeneracy": (
-        "plot_degeneracy.py",
-        TRACES,
-        "Diagnostics",
-        "Effective sample size",
-    ),
-    "reliability": (
-        "plot_reliability.py",
-        METRICS,
-        "Diagnostics",
-        "Reliability diagrams",
-    ),
+    "schedules": (TRACES, "Schedules", "Data used per iteration"),
+    "beta_traces": (OF_SMOOTH, "Schedules", "beta of smooth data annealing"),
+    "cost": (SUMMARY, "Results", "Test scores against cost"),
+    "learning_curves": (TRACES, "Results", "Test scores on the way"),
+    "degeneracy": (TRACES, "Diagnostics", "Effective sample size"),
+    "reliability": (METRICS, "Diagnostics", "Reliability diagrams"),
 }
-if SMOOTH in STUDY.settings["schemes"]:
-    OF_SMOOTH = {"traces": of_runs(rules.run.output.trace, scheme=SMOOTH)}
-    FIGURES["beta_traces"] = (
-        "plot_beta.py",
-        OF_SMOOTH,
-        "Schedules",
-        "beta of smooth data annealing",
-    )
+if SMOOTH not in STUDY.settings["schemes"]:
+    del FIGURES["beta_traces"]
 
 
 rule figure:
     input:
-        unpack(lambda wildcards: FIGURES[wildcards.figure][1]),
-        source=lambda wildcards: sources(FIGURES[wildcards.figure][0]),
+        unpack(lambda wildcards: FIGURES[wildcards.figure][0]),
+        source=lambda wildcards: sources(f"plot_{wildcards.figure}.py"),
         style=WORKFLOW / "lib" / "figures.mplstyle",
     output:
         pdf=out("figures/{figure}.pdf"),
         png=report(
             out("figures/{figure}.png"),
             caption="../report/figure.rst",
-            category=lambda wildcards: FIGURES[wildcards.figure][2],
+            category=lambda wildcards: FIGURES[wildcards.figure][1],
             labels=lambda wildcards: {
-                "artefact": FIGURES[wildcards.figure][3],
+                "artefact": FIGURES[wildcards.figure][2],
                 "kind": "figure",
             },
         ),
@@ -59,14 +40,11 @@ rule figure:
         figure="|".join(FIGURES),
     localrule: True
     params:
-        script=lambda wildcards: FIGURES[wildcards.figure][0],
-        runs=lambda wildcards: STUDY.runs(
-            SMOOTH if wildcards.figure == "beta_traces" else None
-        ),
+        runs=lambda wildcards: STUDY.runs(SMOOTH if wildcards.figure == "beta_traces" else None),
     message:
         "Drawing {wildcards.figure}"
     script:
-        "../scripts/{params.script}"
+        "../scripts/plot_{wildcards.figure}.py"
 
 
 rule figures:

@@ -1,6 +1,8 @@
 """Our paper: its numbers as macros, its figures and tables, built by latexmk."""
 
-TEX_PACKAGES = "latexmk texlive-latex-recommended texlive-latex-extra texlive-pictures texlive-science lmodern"
+TEX_PACKAGES = (
+    "latexmk texlive-latex-recommended texlive-latex-extra texlive-pictures texlive-science lmodern"
+)
 HAS_TEX = shutil.which("latexmk") is not None and shutil.which("pdflatex") is not None
 PAPER_IF_TEX = [out("paper.pdf")] if HAS_TEX else []
 
@@ -26,7 +28,7 @@ rule numbers:
         settings={
             name: value
             for name, value in STUDY.settings.items()
-            if name != "ablations"
+            if name not in ("ablations", "mirror_dir", "download_cache")
         }
         | {"scale": STUDY.scale},
     message:
@@ -40,10 +42,8 @@ rule paper:
         main=PAPER / "main.tex",
         bibliography=PAPER / "refs.bib",
         numbers=rules.numbers.output.tex,
-        figures=expand(rules.figure.output.pdf, figure=FIGURES)
-        + rules.reference.input.figures,
-        tables=expand(rules.table.output.tex, table=TABLES)
-        + rules.reference.input.tables,
+        figures=expand(rules.figure.output.pdf, figure=FIGURES) + rules.reference.input.figures,
+        tables=expand(rules.table.output.tex, table=TABLES) + rules.reference.input.tables,
         source=sources("build_paper.py"),
     output:
         pdf=report(
@@ -54,8 +54,6 @@ rule paper:
         ),
     log:
         out("logs/paper.log"),
-    benchmark:
-        out("benchmarks/paper.tsv")
     localrule: True
     params:
         packages=TEX_PACKAGES,

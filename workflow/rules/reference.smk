@@ -4,10 +4,7 @@
 them, or the summary that the config names, with the published table.
 """
 
-REFERENCE = {
-    name: PAPER / "reference" / f"{name}.csv"
-    for name in ("runs", "traces", "curvature")
-}
+REFERENCE = {name: PAPER / "reference" / f"{name}.csv" for name in ("runs", "traces", "curvature")}
 REFERENCE_TABLES = [
     "versus_published",
     "speedups",
@@ -59,7 +56,6 @@ use rule table as reference_table with:
     wildcard_constraints:
         table="|".join(REFERENCE_TABLES),
     params:
-        table="{table}",
         runs=[],  # all published cells, whichever of them were run
     message:
         "Making reference table {wildcards.table}"
@@ -68,7 +64,7 @@ use rule table as reference_table with:
 use rule figure as reference_figure with:
     input:
         summary=rules.reference_study.output.summary,
-        table=rules.reference_study.output.traces,
+        traces=[rules.reference_study.output.traces],
         source=rules.figure.input.source,
         style=rules.figure.input.style,
     output:
@@ -79,7 +75,6 @@ use rule figure as reference_figure with:
     wildcard_constraints:
         figure="cost|learning_curves",
     params:
-        script=rules.figure.params.script,
         runs=[],
     message:
         "Drawing {wildcards.figure} of the reference data"
@@ -88,9 +83,7 @@ use rule figure as reference_figure with:
 rule reference:
     input:
         tables=expand(rules.reference_table.output.tex, table=REFERENCE_TABLES),
-        figures=expand(
-            rules.reference_figure.output.pdf, figure=["cost", "learning_curves"]
-        ),
+        figures=expand(rules.reference_figure.output.pdf, figure=["cost", "learning_curves"]),
         summary=rules.reference_study.output,
 
 

@@ -25,9 +25,7 @@ rule run:
         out("benchmarks/{study}/{dataset}/{scheme}/{kernel}/seed-{seed}.tsv")
     threads: 1
     resources:
-        gpu=asks_for("gpu"),
-        runtime=asks_for("runtime"),
-        mem_mb=asks_for("mem_mb"),
+        **RESOURCES,
     params:
         network=lambda wildcards: NETWORKS[wildcards.dataset],
         options=lambda wildcards: STUDY.at(wildcards.study).run_options(

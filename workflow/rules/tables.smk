@@ -10,8 +10,7 @@ IS_PUBLISHED = STUDY.n_images() == (
     AS_PUBLISHED["n_train"],
     AS_PUBLISHED["n_test"],
 ) and all(
-    STUDY.settings[name] in (None, AS_PUBLISHED[name])
-    for name in AS_PUBLISHED.keys() & STUDY.settings.keys()
+    STUDY.settings[name] in (None, AS_PUBLISHED[name]) for name in AS_PUBLISHED.keys() & STUDY.settings.keys()
 )
 TABLES = {
     "study": "The study, in the published layout",
@@ -45,7 +44,6 @@ rule table:
         table="|".join(TABLES),
     localrule: True
     params:
-        table="{table}",
         runs=STUDY.runs(),
     message:
         "Making table {wildcards.table}"

@@ -12,7 +12,7 @@ import pandas as pd
 import yaml
 from compare_published import NATS, PASS, POINT, check_cell
 from lib.labels import SCORES, escape
-from lib.latex import grouped, inline_math, macros, setting
+from lib.latex import grouped, inline_math, setting
 from lib.reference import PRIOR_SCALE, PRIORS, mean_scores, read_reference, select_study
 from lib.script import run_script
 from lib.tables import extremes, printed, published_speedup, read_cells
@@ -79,17 +79,12 @@ def reference_numbers(runs: pd.DataFrame, published: pd.DataFrame) -> Numbers:
     for network, n_parameters in runs.groupby("network")["n_parameters"].first().items():
         numbers[f"network/{network}/parameters"] = grouped(n_parameters)
     for name in ("particles", "seed", "n_train", "machine"):
-        values = sorted(set(main[name]))
-        texts = [escape(value) if name == "machine" else grouped(value) for value in values]
+        texts = map(escape if name == "machine" else grouped, sorted(set(main[name])))
         numbers[f"settings/{name}"] = ", ".join(texts)
     both = cells[PRIORS[0]].index.intersection(cells[PRIORS[1]].index)
-    for name, prior, keys in (
-        ("main", PRIOR_SCALE, cells[PRIOR_SCALE].index),
-        *((p, p, both) for p in PRIORS),
-    ):
-        outcomes = [
-            check_cell(cells[prior], published, key, score).outcome for key in keys for score in SCORES
-        ]
+    compared = {"main": cells[PRIOR_SCALE]} | {prior: cells[prior].loc[both] for prior in PRIORS}
+    for name, found in compared.items():
+        outcomes = [check_cell(found, published, key, s).outcome for key in found.index for s in SCORES]
         numbers |= {f"within/{name}": str(outcomes.count(PASS)), f"within/{name}/of": str(len(outcomes))}
     numbers |= cell_numbers(cells[PRIOR_SCALE])
     numbers |= {f"fan_in/{key}": text for key, text in cell_numbers(cells["fan_in"]).items()}
@@ -99,7 +94,7 @@ def reference_numbers(runs: pd.DataFrame, published: pd.DataFrame) -> Numbers:
 
 
 def main(job: Any) -> None:
-    """Write the macros."""
+    r"""Write the macros: what ``\val{key}`` prints, one line per key."""
     published, runs = read_cells(job.input.published), pd.read_csv(job.input.runs)
     published_settings = yaml.safe_load(Path(job.input.published_settings).read_text())
     steps = published_settings["leapfrog_steps"]
@@ -110,8 +105,9 @@ def main(job: Any) -> None:
         "published/clock": clock_numbers(published, published_settings),
         "reference": reference_numbers(read_reference(job.input.reference), published),
     }
-    numbers = {f"{part}/{key}": text for part, keys in parts.items() for key, text in keys.items()}
-    Path(job.output.tex).write_text(macros(numbers))
+    with Path(job.output.tex).open("w") as tex:
+        for part, numbers in parts.items():
+            tex.writelines(f"\\smcdadef{{{part}/{key}}}{{{text}}}\n" for key, text in numbers.items())
 
 
 run_script(main, globals())

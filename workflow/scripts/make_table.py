@@ -25,6 +25,7 @@ from lib.tables import (
     published_speedup,
     read_cells,
     rounded,
+    rows_of,
 )
 
 STUDY_METRICS = ("test_log_likelihood", "test_accuracy", "runtime_s")
@@ -43,8 +44,9 @@ def study(files: Any, keys: list[Key]) -> list[Record]:
     """
     cells, records = read_cells(files.summary), []
     for metric in STUDY_METRICS:
-        groups = [[key for key in keys if key[0] == dataset] for dataset in axis(keys, 0)]
-        winners = [winner for group in groups for winner in best(cells, group, metric)]
+        winners = [
+            key for name in axis(keys, 0) for key in best(cells, [k for k in keys if k[0] == name], metric)
+        ]
         for key in keys:
             record = label_of(key, metric) | {p: printed(cells, key, metric, p) for p in ("mean", "std")}
             incomplete = key in cells.index and pd.notna(cells.loc[key].get("missing_seeds"))
@@ -86,10 +88,8 @@ def comparison(files: Any, keys: list[Key]) -> list[Record]:
     for score in SCORES:
         outcomes = [check.outcome for check in checks if check.what.endswith(f" {score}")]
         n_missing = outcomes.count(NOT_RUN)
-        what, found = (
-            f"{label(score).name} within tolerance",
-            f"{outcomes.count(PASS)} of {len(outcomes) - n_missing}",
-        )
+        what = f"{label(score).name} within tolerance"
+        found = f"{outcomes.count(PASS)} of {len(outcomes) - n_missing}"
         records.append({"what": what, "found": found, "required": "", "outcome": f"{n_missing} not run"})
     return records + [check._asdict() for check in checks if not check.what.endswith(SCORES)]
 
@@ -104,10 +104,8 @@ def ablations(files: Any, keys: list[Key]) -> list[Record]:
     if unlisted := set(runs["ablation"]) - set(listed["ablation"]):
         raise ValueError(f"{files.ablations} does not describe {', '.join(sorted(unlisted))}: add a line")
     main, published, records = select_study(runs), read_cells(files.published), []
-    for name, change, group, prior_scale in [
-        ("published", "published", "published", ""),
-        *listed.itertuples(index=False),
-    ]:
+    as_published = ("published", "published", "published", "")
+    for name, change, group, prior_scale in [as_published, *listed.itertuples(index=False)]:
         own = runs[(runs["ablation"] == name) & (runs["prior_scale"] == prior_scale)] if name else main
         scores = published if name == "published" else mean_scores(own)
         for key in [key for key in keys if key[1] == "constant" and key in scores.index]:
@@ -116,10 +114,8 @@ def ablations(files: Any, keys: list[Key]) -> list[Record]:
             record |= {"seeds": " ".join(map(str, sorted(seeds)))}
             for score in SCORES:
                 record |= {f"{score}_{part}": printed(scores, key, score, part) for part in ("mean", "std")}
-            for count, cells in (
-                ("within", scores),
-                ("baseline", mean_scores(main[main["seed"].isin(seeds)])),
-            ):
+            same_seeds = mean_scores(main[main["seed"].isin(seeds)])
+            for count, cells in (("within", scores), ("baseline", same_seeds)):
                 outcomes = [check_cell(cells, published, key, score).outcome for score in SCORES]
                 record |= {count: str(outcomes.count(PASS))}
             records.append(record)
@@ -149,11 +145,6 @@ def stability(files: Any, keys: list[Key]) -> list[Record]:
     return records
 
 
-def rows_of(table: pd.DataFrame, key: Key) -> pd.DataFrame:
-    """The rows of one cell."""
-    return table[(table[CELL] == list(key)).all(axis=1)]
-
-
 TABLES = {
     table.__name__: table for table in (study, versus_published, speedups, comparison, ablations, stability)
 }
@@ -163,7 +154,7 @@ def main(job: Any) -> None:
     """Write the table that the rule names."""
     keys = axis([tuple(run[name] for name in CELL) for run in job.params.runs], 0, 1, 2)
     keys = keys or list(read_cells(job.input.published).index)
-    records = TABLES[job.params.table](job.input, keys)
+    records = TABLES[job.wildcards.table](job.input, keys)
     pd.DataFrame(records).to_csv(job.output.csv, index=False)
     cells = {tuple(r[name] for name in (*CELL, "metric")): r for r in records if "metric" in r}
     context = {"records": records, "cells": cells, "datasets": axis(keys, 0), "kernels": axis(keys, 2)}

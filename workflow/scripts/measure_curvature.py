@@ -9,26 +9,30 @@ is found by power iteration on Hessian-vector products, at the particle with the
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pandas as pd
+from jaxtyping import Array
 from lib.script import run_script
 from lib.study import resolve
 
 from smcda.config import RunConfig
+from smcda.data.dataset import load
+from smcda.models.lenet import make_model
 from smcda.parallel.gpu_lock import reserve_gpus
-
-if TYPE_CHECKING:
-    from jaxtyping import Array
+from smcda.run.fingerprint import provenance
+from smcda.run.loop import Run
 
 IMAGES, SLICE = 2_000, 500  # a slice is a minibatch, where that is normalised by its own statistics
 LOOKS, PRODUCTS = 10, 25
+RECORDED = ("dataset", "scheme", "kernel", "seed", "prior_scale", "batch_norm", "particles")
+RECORDED += ("step_size", "n_train")
 
 
-def largest_eigenvalue(loss: Callable[["Array"], Any], at: "Array", start: "Array") -> tuple[Any, "Array"]:
+def largest_eigenvalue(loss: Callable[[Array], Any], at: Array, start: Array) -> tuple[Any, Array]:
     """Largest eigenvalue, by magnitude, of the Hessian of `loss`, and its vector, from `start` on."""
-    import jax
-    import jax.numpy as jnp
 
     def iterate(_: int, carry: tuple[Any, Any]) -> tuple[Any, Any]:
         vector, _ = carry
@@ -42,14 +46,6 @@ def largest_eigenvalue(loss: Callable[["Array"], Any], at: "Array", start: "Arra
 
 def follow(config: RunConfig) -> list[dict[str, Any]]:
     """Sample, and measure the curvature before the first iteration and ten times on the way."""
-    import jax
-    import jax.numpy as jnp
-
-    from smcda.data.dataset import load
-    from smcda.models.lenet import make_model
-    from smcda.run.fingerprint import provenance
-    from smcda.run.loop import Run
-
     data, sampler = load(config.data), config.sampler
     sampler = sampler.for_data(len(data.train_x))
     reference = jnp.asarray(data.train_x[: sampler.batch_size]) if config.batch_norm else None
@@ -70,17 +66,8 @@ def follow(config: RunConfig) -> list[dict[str, Any]]:
 
     look = jax.jit(lambda at, start: largest_eigenvalue(mean_loss, at, start))
     vector = jax.random.normal(jax.random.key(config.seed), run.state.particles[0].shape)
-    about = {
-        "dataset": config.data.stem,
-        "scheme": sampler.scheme,
-        "kernel": sampler.kernel,
-        "seed": config.seed,
-        "prior_scale": config.prior_scale,
-        "batch_norm": config.batch_norm,
-        "particles": sampler.particles,
-        "step_size": sampler.step_size,
-        "n_train": len(data.train_x),
-    } | provenance()
+    settings = vars(config) | vars(sampler) | {"dataset": config.data.stem, "n_train": len(data.train_x)}
+    about = {name: settings[name] for name in RECORDED} | provenance()
     rows = []
     for until in range(0, sampler.iterations + 1, max(1, sampler.iterations // LOOKS)):
         run.advance(until - run.iteration)
@@ -96,9 +83,7 @@ def main(job: Any) -> None:
     paths = {"data": Path(job.input.data), "out": Path(job.output.csv)}
     config = study.run_config(run.dataset, "constant", run.kernel, seed=int(run.seed), **paths)
     device = study.settings["device"]
-    with reserve_gpus(device, 1):
-        import jax
-
+    with reserve_gpus(device, 1):  # JAX looks for devices when one is first used, not when it is imported
         if device == "cpu":
             os.environ["NPROC"] = str(job.threads)  # read by XLA when its CPU device is first used
             jax.config.update("jax_platforms", "cpu")

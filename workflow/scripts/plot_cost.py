@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from lib.labels import DATASETS, KERNELS, SCORES, label, ordered, scheme_labels
 from lib.script import run_script
-from lib.style import cost_axes, drawn, grid, only, save, shared_legend
+from lib.style import cost_axes, grid, only, save, shared_legend
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -73,8 +73,6 @@ def draw(summary: pd.DataFrame) -> Figure:
         for panel, score in zip(axes[:, column], SCORES, strict=True):
             draw_panel(panel, only(summary, dataset=dataset), score)
         axes[0, column].set_title(label(dataset).name)
-    for panel, score in zip(axes[:, 0], SCORES, strict=True):
-        panel.set_ylabel(label(score).name)
     cost_axes(axes, summary["gradient_evaluations_mean"])
     figure.align_ylabels()
     entries = {}
@@ -85,7 +83,7 @@ def draw(summary: pd.DataFrame) -> Figure:
         words, style = filling(kernel, "0.4")
         key = Line2D([], [], color="0.4", marker="o", linestyle="", **style)
         entries[f"{label(kernel).name} ({words})"] = key
-    shared_legend(figure, entries | drawn(axes.flat), handlelength=1.4)
+    shared_legend(figure, entries, handlelength=1.4)
     return figure
 
 

@@ -5,23 +5,20 @@ The ancestors are those of the first particles, drawn from the prior, that still
 """
 
 import pandas as pd
-from lib.labels import DATASETS, KERNELS, label, ordered, scheme_labels
+from lib.labels import DATASETS, KERNELS, label, ordered
 from lib.script import run_script
-from lib.style import drawn, grid, only, plain_log_ticks, read_traces, save, shared_legend, staggered
+from lib.style import grid, only, plain_log_ticks, plot_schemes, read_traces, save, shared_legend
 from matplotlib.figure import Figure
 
 QUANTITIES = {"ess": r"$J_{\mathrm{eff}}$", "unique_ancestors": "unique ancestors"}
 
 
-def smoothing(n_iterations: int) -> int:
-    """Choose how many iterations of J_eff to average: odd, and one for a short run."""
-    return 1 + 2 * (n_iterations // 40)
-
-
-def line(rows: pd.DataFrame, quantity: str, window: int) -> pd.Series:
+def line(rows: pd.DataFrame, quantity: str, window: int) -> pd.DataFrame:
     """Mean over seeds; of J_eff, which jumps at every resampling, a running mean."""
     mean = rows.groupby("iteration")[quantity].mean()
-    return mean.rolling(window, center=True, min_periods=1).mean() if quantity == "ess" else mean
+    if quantity == "ess":
+        mean = mean.rolling(window, center=True, min_periods=1).mean()
+    return pd.DataFrame({"x": mean.index, "y": mean})
 
 
 def draw(traces: pd.DataFrame) -> Figure:
@@ -29,22 +26,13 @@ def draw(traces: pd.DataFrame) -> Figure:
     datasets, kernels = ordered(traces["dataset"], DATASETS), ordered(traces["kernel"], KERNELS)
     columns = [(quantity, kernel) for quantity in QUANTITIES for kernel in kernels]
     figure, axes = grid(len(datasets), len(columns), 1.65, sharex=True, sharey=True)
-    window = smoothing(traces["iteration"].nunique())
+    window = 1 + 2 * (traces["iteration"].nunique() // 40)  # iterations of J_eff to average, an odd number
     for row, dataset in enumerate(datasets):
         for panel, (quantity, kernel) in zip(axes[row], columns, strict=True):
             rows = only(traces, dataset=dataset, kernel=kernel)
-            looks = scheme_labels(rows["scheme"])
-            for place, (scheme, look) in enumerate(looks.items()):
-                mean = line(only(rows, scheme=scheme), quantity, window)
-                panel.plot(
-                    mean.index,
-                    mean,
-                    linewidth=0.9,
-                    marker=look.marker,
-                    markersize=3.2,
-                    markevery=staggered(len(mean), place, len(looks)),
-                    **look.line(),
-                )
+            plot_schemes(
+                panel, rows, lambda own, quantity=quantity: line(own, quantity, window), linewidth=0.9
+            )
         axes[row, 0].set_ylabel(f"{label(dataset).name}\nparticles")
     for panel, (quantity, kernel) in zip(axes[0], columns, strict=True):
         panel.set_title(f"{QUANTITIES[quantity]}, {label(kernel).name}")
@@ -54,7 +42,7 @@ def draw(traces: pd.DataFrame) -> Figure:
     most = traces[list(QUANTITIES)].max().max()
     axes[0, 0].set(yscale="log", ylim=(0.9, max(2.2, 1.2 * most)))
     plain_log_ticks(axes[0, 0].yaxis)
-    shared_legend(figure, drawn(axes.flat))
+    shared_legend(figure)
     return figure
 
 

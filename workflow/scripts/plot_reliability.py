@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from lib.labels import DATASETS, KERNELS, label, ordered, scheme_labels
+from lib.labels import scheme_labels
 from lib.script import run_script
-from lib.style import PAGE, drawn, grid, only, save, shared_legend
+from lib.style import PAGE, dataset_kernels, grid, only, save, shared_legend
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
@@ -28,17 +28,9 @@ def read_bins(runs: list[dict[str, Any]], files: list[str]) -> pd.DataFrame:
 def pool(bins: pd.DataFrame) -> pd.DataFrame:
     """Add bins up over seeds, as if all examples had been binned together; empty bins fall away."""
     count = bins["n_examples"]
-    sums = bins.assign(confidence=bins["confidence"] * count, accuracy=bins["accuracy"] * count)
-    pooled = sums.groupby("bin")[["confidence", "accuracy", "n_examples"]].sum()
-    pooled = pooled[pooled["n_examples"] > 0]
-    means = pooled[["confidence", "accuracy"]].div(pooled["n_examples"], axis=0)
-    return means.assign(n_examples=pooled["n_examples"])
-
-
-def calibration_error(pooled: pd.DataFrame) -> float:
-    """Give the mean distance between confidence and accuracy, an example each."""
-    gap = (pooled["accuracy"] - pooled["confidence"]).abs()
-    return float(np.average(gap, weights=pooled["n_examples"]))
+    sums = bins[["confidence", "accuracy"]].mul(count, axis=0).assign(n_examples=count)
+    pooled = sums.groupby(bins["bin"]).sum().query("n_examples > 0")
+    return pooled.div(pooled["n_examples"], axis=0).assign(n_examples=pooled["n_examples"])
 
 
 def draw_panel(panel: Axes, bins: pd.DataFrame) -> None:
@@ -49,7 +41,8 @@ def draw_panel(panel: Axes, bins: pd.DataFrame) -> None:
         pooled = pool(only(bins, scheme=scheme))
         style = look.line() | {"linewidth": 1, "marker": look.marker, "markersize": 2.8, "clip_on": False}
         lines += panel.plot(pooled["confidence"], pooled["accuracy"], **style)
-        errors.append(f"{calibration_error(pooled):.3f}")
+        gap = (pooled["accuracy"] - pooled["confidence"]).abs()
+        errors.append(f"{np.average(gap, weights=pooled['n_examples']):.3f}")
     panel.set(xlim=(0, 1), ylim=(0, 1), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
     panel.set_xlabel("confidence")
     below_label = panel.transAxes + ScaledTranslation(0, -0.36, panel.figure.dpi_scale_trans)
@@ -71,18 +64,14 @@ def draw_panel(panel: Axes, bins: pd.DataFrame) -> None:
 
 def draw(bins: pd.DataFrame) -> Figure:
     """Draw one panel for every dataset and kernel."""
-    pairs = [
-        (dataset, kernel)
-        for dataset in ordered(bins["dataset"], DATASETS)
-        for kernel in ordered(bins["kernel"], KERNELS)
-    ]
+    pairs = dataset_kernels(bins)
     side = PAGE / max(len(pairs), 2) - 0.35
     figure, axes = grid(1, len(pairs), min(side, 2.6) + 0.95, sharey=True)
-    for panel, (dataset, kernel) in zip(axes[0], pairs, strict=True):
+    for panel, ((dataset, kernel), title) in zip(axes[0], pairs.items(), strict=True):
         draw_panel(panel, only(bins, dataset=dataset, kernel=kernel))
-        panel.set_title(f"{label(dataset).name}, {label(kernel).name}")
+        panel.set_title(title)
     axes[0, 0].set_ylabel("accuracy")
-    shared_legend(figure, drawn(axes[0]))
+    shared_legend(figure)
     return figure
 
 

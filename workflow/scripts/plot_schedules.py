@@ -1,15 +1,14 @@
 """How much data each iteration uses, one panel per scheme.
 
-Everything is read from the traces of real runs. A fixed scheme does the same in all of them; smooth
-annealing does not, so its panel says which run it shows.
+Everything is read from the traces of real runs. A fixed scheme does the same in all of them.
 """
 
 import math
 
 import pandas as pd
-from lib.labels import label, scheme_labels
+from lib.labels import scheme_labels
 from lib.script import run_script
-from lib.style import grid, only, read_traces, save
+from lib.style import dataset_kernels, grid, only, read_traces, save
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -18,22 +17,12 @@ COLUMNS = {1: 1, 2: 2, 4: 2}
 ENDS_FULL = ["full_batch", "constant_to_refine", "linear", "automated"]
 
 
-def one_run(traces: pd.DataFrame) -> pd.DataFrame:
-    """The first dataset's, kernel's and seed's run of every scheme."""
-    first = traces.iloc[0]
-    return only(traces, dataset=first["dataset"], kernel=first["kernel"], seed=first["seed"])
-
-
 def reference_lines(traces: pd.DataFrame) -> dict[str, int]:
     """N and C, as far as the schemes of the study ever use just as much."""
     full = traces.loc[traces["scheme"].isin(ENDS_FULL), "batch_size"].max()
     single = traces.loc[traces["scheme"] != "full_batch", "batch_size"].min()
-    lines = {}
-    if not math.isnan(full) and full != single:
-        lines["full batch"] = int(full)
-    if not math.isnan(single):
-        lines["one minibatch"] = int(single)
-    return lines
+    sizes = pd.Series({"full batch": full if full != single else math.nan, "one minibatch": single})
+    return sizes.dropna().astype(int).to_dict()
 
 
 def mark(panel: Axes, lines: dict[str, int], with_labels: bool, in_last_column: bool) -> None:
@@ -57,8 +46,8 @@ def mark(panel: Axes, lines: dict[str, int], with_labels: bool, in_last_column: 
 
 
 def draw(traces: pd.DataFrame) -> Figure:
-    """Plot M_k over k, one panel per scheme."""
-    run = one_run(traces)
+    """Plot M_k over k in the first run of every scheme, one panel each."""
+    run = only(traces, **traces.iloc[0][["dataset", "kernel", "seed"]])
     schemes = scheme_labels(run["scheme"])
     lines = reference_lines(run)
     n_columns = COLUMNS.get(len(schemes), 3)
@@ -72,7 +61,9 @@ def draw(traces: pd.DataFrame) -> Figure:
         in_last_column = (place + 1) % n_columns == 0
         mark(panel, lines, in_last_column or place == len(schemes) - 1, in_last_column)
         panel.plot(rows["iteration"], rows["batch_size"], color=look.colour, drawstyle="steps-mid")
-        panel.set_title(title(scheme, rows))
+        # Runs of smooth annealing differ, so its panel says which run it shows.
+        about = f"\n{next(iter(dataset_kernels(rows).values()))}, seed {rows['seed'].iloc[0]}"
+        panel.set_title(look.title + about * (scheme == "smooth_data_annealing"))
         panel.grid(visible=False, axis="y")
         if place + n_columns >= len(schemes):
             panel.tick_params(labelbottom=True)
@@ -82,14 +73,6 @@ def draw(traces: pd.DataFrame) -> Figure:
     panels[0].yaxis.set_major_formatter("{x:,.0f}")
     figure.supylabel("images in use, $M_k$", fontsize=8)
     return figure
-
-
-def title(scheme: str, rows: pd.DataFrame) -> str:
-    """Name the scheme and, where runs differ, the run."""
-    if scheme != "smooth_data_annealing":
-        return label(scheme).title
-    dataset, kernel, seed = rows[["dataset", "kernel", "seed"]].iloc[0]
-    return f"{label(scheme).title}\n{label(dataset).name}, {label(kernel).name}, seed {seed}"
 
 
 run_script(lambda job: save(draw(read_traces(job.params.runs, job.input.traces)), *job.output), globals())

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from lib.reference import read_reference, select_study
 from lib.script import run_script
-from lib.tables import CELL, Key, read_cells
+from lib.tables import CELL, Key, read_cells, rows_of
 from summarise import summarise
 
 
@@ -20,8 +20,8 @@ def summarise_reference(runs: pd.DataFrame, keys: list[Key]) -> pd.DataFrame:
         runs, [dict(zip(CELL, key, strict=True)) | {"seed": s} for key in keys for s in seeds]
     )
     for row, (dataset, scheme, kernel) in enumerate(keys):
-        same = (runs["dataset"] == dataset) & (runs["kernel"] == kernel)
-        if runs[same & runs["scheme"].isin([scheme, "full_batch"])]["machine"].nunique() > 1:
+        both = [rows_of(runs, (dataset, each, kernel)) for each in (scheme, "full_batch")]
+        if pd.concat(both)["machine"].nunique() > 1:
             summary.loc[row, "speedup_seconds"] = float("nan")
     return summary
 

@@ -20,16 +20,15 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from lib.labels import METRICS as LABELS
 from lib.script import run_script
+from lib.tables import CELL, rows_of
 
-GROUP = ["dataset", "scheme", "kernel"]
 METRICS = [name for name in LABELS if not name.startswith("speedup")]
-SETTINGS = ["prior_scale", "batch_norm", "step_size", "leapfrog_steps", "batch_size", "initial_batch"]
-SETTINGS += ["resampling", "weight_target", "gradients"]
-VERSIONS = ["smcda_version", "jax_version", "flax_version"]
-RUN_COLUMNS = [*GROUP, "seed", "ablation", "network", "n_parameters", "particles", "iterations"]
+RUN_COLUMNS = [*CELL, "seed", "ablation", "network", "n_parameters", "particles", "iterations"]
 RUN_COLUMNS += ["n_train", "n_test", *METRICS, "log_evidence", "peak_memory_mb", "device"]
-RUN_COLUMNS += [*SETTINGS, "resumed", *VERSIONS, "machine", "python", "commit"]
-SHOWN = [*GROUP, "n_seeds", "missing_seeds"]
+RUN_COLUMNS += ["prior_scale", "batch_norm", "step_size", "leapfrog_steps", "batch_size", "initial_batch"]
+RUN_COLUMNS += ["resampling", "weight_target", "gradients", "resumed"]
+RUN_COLUMNS += ["smcda_version", "jax_version", "flax_version", "machine", "python", "commit"]
+SHOWN = [*CELL, "n_seeds", "missing_seeds"]
 SHOWN += ["test_accuracy_mean", "test_log_likelihood_mean", "runtime_s_mean"]
 
 
@@ -50,24 +49,18 @@ def runs_table(runs: list[dict[str, Any]], files: list[Path]) -> pd.DataFrame:
 def summarise(runs: pd.DataFrame, expected: list[dict[str, Any]]) -> pd.DataFrame:
     """One row per dataset x scheme x kernel: means, standard deviations, speed-ups over full batch."""
     rows = []
-    seeds_of: dict[tuple[str, ...], list[int]] = {}
-    for run in expected:
-        seeds_of.setdefault(tuple(run[name] for name in GROUP), []).append(run["seed"])
-    for group, seeds in seeds_of.items():
-        chosen = runs[(runs[GROUP] == list(group)).all(axis=1)]
-        finished = set(chosen["seed"])
-        missing = [seed for seed in seeds if seed not in finished]
-        row: dict[str, Any] = dict(zip(GROUP, group, strict=True))
-        row |= {"n_seeds": len(chosen), "missing_seeds": " ".join(map(str, missing))}
+    for cell, seeds in pd.DataFrame(expected).groupby(CELL, sort=False)["seed"]:
+        own = rows_of(runs, cell)
+        missing = " ".join(map(str, seeds[~seeds.isin(own["seed"])]))
+        row = dict(zip(CELL, cell, strict=True)) | {"n_seeds": len(own), "missing_seeds": missing}
         for name in METRICS:
-            row |= {f"{name}_mean": chosen[name].mean(), f"{name}_std": chosen[name].std(ddof=1)}
+            row |= {f"{name}_mean": own[name].mean(), f"{name}_std": own[name].std()}
         rows.append(row)
     summary = pd.DataFrame(rows)
-    reference = summary[summary["scheme"] == "full_batch"].set_index(["dataset", "kernel"])
-    pairs = list(zip(summary["dataset"], summary["kernel"], strict=True))
+    full_batch = summary[summary["scheme"] == "full_batch"].set_index(["dataset", "kernel"])
+    full_batch = full_batch.reindex(pd.MultiIndex.from_frame(summary[["dataset", "kernel"]]))
     for name, metric in (("speedup_seconds", "runtime_s"), ("speedup_gradients", "gradient_evaluations")):
-        full_batch = pd.Series([reference[f"{metric}_mean"].get(pair) for pair in pairs], dtype=float)
-        summary[name] = full_batch / summary[f"{metric}_mean"]
+        summary[name] = full_batch[f"{metric}_mean"].to_numpy() / summary[f"{metric}_mean"]
     return summary
 
 
@@ -89,6 +82,7 @@ def main(job: Any) -> None:
     runs.to_csv(job.output.runs, index=False)
     if job.output.get("summary"):
         summarise(runs, job.params.runs).to_csv(job.output.summary, index=False)
+    Path(job.output.record).write_text(json.dumps(job.params.record, indent=2) + "\n")
 
 
 def command() -> None:
@@ -106,7 +100,7 @@ def command() -> None:
     if study.empty:
         sys.exit(f"summarise: {options.study} has no finished run: give the folder of a study")
     # A seed that any cell has is expected of all that have begun.
-    cells = study[GROUP].drop_duplicates().to_dict("records")
+    cells = study[CELL].drop_duplicates().to_dict("records")
     expected = [cell | {"seed": seed} for cell, seed in itertools.product(cells, sorted(set(study["seed"])))]
     summary = summarise(study, expected)
     print(summary[SHOWN].to_string(index=False))

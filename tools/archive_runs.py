@@ -1,6 +1,6 @@
 """Add the finished runs of a study to the reference tables that are kept with the project.
 
-    python workflow/scripts/archive_runs.py results/cpu
+    python tools/archive_runs.py results/cpu
 
 reads every finished run under `runs/` and `ablations/<name>/`, and every file under `curvature/`, and writes
 `runs.csv`, `traces.csv` and `curvature.csv` in paper/reference. It samples nothing. A run made again replaces
@@ -16,18 +16,20 @@ from typing import Any
 import pandas as pd
 import yaml
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from summarise import finished_runs, read_run
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "workflow"), str(ROOT / "workflow" / "scripts")]
 
-from smcda._io import write_text
+from summarise import finished_runs, read_run  # noqa: E402
 
-REFERENCE = Path(__file__).resolve().parents[2] / "paper" / "reference"
+from smcda._io import write_text  # noqa: E402
+
+REFERENCE = ROOT / "paper" / "reference"
 RUN = ["ablation", "prior_scale", "dataset", "scheme", "kernel", "batch_norm", "particles", "seed"]
 """What identifies a run, in the order of the rows."""
 
 OPTIONAL = {"log_evidence", "ablation"}
 CHANGED_BY_ABLATIONS = ("iterations", "step_size", "batch_size")
-PUBLISHED = Path(__file__).resolve().parents[1] / "resources" / "published_settings.yaml"
+PUBLISHED = ROOT / "workflow" / "resources" / "published_settings.yaml"
 
 
 def run_row(run: dict[str, Any], file: Path, columns: list[str]) -> pd.DataFrame:

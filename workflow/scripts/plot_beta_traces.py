@@ -7,7 +7,7 @@ which goes up and down too often for two to share one, and a line in the panel o
 import pandas as pd
 from lib.labels import DATASETS, KERNELS, label, ordered
 from lib.script import run_script
-from lib.style import drawn, grid, only, read_traces, save, shared_legend
+from lib.style import grid, only, read_traces, save, shared_legend
 from matplotlib import ticker
 from matplotlib.figure import Figure
 
@@ -35,7 +35,7 @@ def draw(traces: pd.DataFrame) -> Figure:
     axes[-1, 0].yaxis.set_major_locator(ticker.MaxNLocator(5, integer=True))
     figure.align_ylabels()
     if len(kernels) > 1:
-        shared_legend(figure, drawn(axes.flat))
+        shared_legend(figure)
     return figure
 
 
