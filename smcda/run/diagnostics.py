@@ -23,6 +23,7 @@ from smcda.smc.adaptation import FORGOTTEN
 
 Trace = dict[str, np.ndarray]
 
+FEW_PARTICLES = 8
 FEW_ANCESTORS = 0.05  # share of J
 LARGE_ENERGY_ERROR = 3.0  # nats per move; weights that differ by it in either direction
 SHORT_WAY = 0.3  # prior standard deviations
@@ -67,7 +68,7 @@ def diagnose(
     config: SamplerConfig, n_data: int, trace: Trace, particles: Particles, error: float | None
 ) -> list[Diagnostic]:
     """Every doubt about a finished run; `error` is that of the log evidence, where there is one."""
-    found = [*_unfinished(config, n_data, trace)]
+    found = [*_unfinished(config, n_data, trace), *_few_particles(config)]
     if config.adjusted:
         found += [*_acceptance(trace), *_drift(trace)]
         found += _not_settled(config, trace) if config.is_adaptive else _few_ancestors(trace, particles)
@@ -99,6 +100,16 @@ def _unfinished(config: SamplerConfig, n_data: int, trace: Trace) -> Iterator[Di
         f"the last target holds {size} of {n_data} examples, at beta {beta:.3g}: this is not the posterior "
         f"of all data; {more}",
     )
+
+
+def _few_particles(config: SamplerConfig) -> Iterator[Diagnostic]:
+    if config.adjusted and config.particles < FEW_PARTICLES:
+        yield Diagnostic(
+            "few_particles",
+            config.particles,
+            f"{config.particles} particles can show neither the width of a posterior nor its evidence: use "
+            f"hundreds, or for a large network at least {FEW_PARTICLES}",
+        )
 
 
 def _few_ancestors(trace: Trace, particles: Particles) -> Iterator[Diagnostic]:

@@ -5,7 +5,9 @@ look. That number is traced, like everything else that varies, so a run compiles
 start and the block) whatever its scheme, and looking more or less often never changes the result.
 """
 
+import hashlib
 import time
+from collections import OrderedDict
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -57,6 +59,25 @@ def run_block(
         return state, jax.tree.map(lambda column, value: column.at[row].set(value), trace, info)
 
     return jax.lax.while_loop(unfinished, iterate, (state, trace))
+
+
+_programs: OrderedDict[str, Any] = OrderedDict()
+MAX_PROGRAMS = 16
+
+
+def compile_once(lowered: Any) -> Any:
+    """Compile a program, unless this process has compiled the same one before, to the letter.
+
+    By its text rather than by the function it came from: a function may mean something else when a value that
+    it reads has changed.
+    """
+    digest = hashlib.sha256(lowered.as_text().encode()).hexdigest()
+    if digest not in _programs:
+        _programs[digest] = lowered.compile()
+    _programs.move_to_end(digest)
+    while len(_programs) > MAX_PROGRAMS:
+        _programs.popitem(last=False)
+    return _programs[digest]
 
 
 class Diagnosis(NamedTuple):
@@ -259,7 +280,7 @@ class Run:
 
     def _compile(self, function: Any, *arguments: Any, **options: Any) -> Any:
         started = time.perf_counter()
-        compiled = jax.jit(function, **options).lower(*arguments).compile()
+        compiled = compile_once(jax.jit(function, **options).lower(*arguments))
         self.compile_s += time.perf_counter() - started
         return compiled
 

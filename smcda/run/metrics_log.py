@@ -45,10 +45,10 @@ class MetricsLog:
         yield
         self.seconds[timer] += time.perf_counter() - started
 
-    def columns(self) -> dict[str, list[float | None]]:
-        """The metrics' columns of the trace, None between evaluations."""
+    def columns(self, n_rows: int) -> dict[str, list[float | None]]:
+        """The metrics' columns of a trace of so many rows, None between evaluations."""
         return {
-            name: [None if np.isnan(value) else float(value) for value in column]
+            name: [None if np.isnan(value) else float(value) for value in column[:n_rows]]
             for name, column in self._columns.items()
         }
 

@@ -1,7 +1,8 @@
 """How a run is going: a bar on a terminal, lines in a log, or nothing.
 
-Each view is a context manager that takes the run's title and number of iterations. It yields a function that
-shows where the run stands: the iteration, and a short line. So the run does not know which view it has.
+Each view is a context manager that takes the run's title and number of iterations (None where nobody knows
+it). It yields a function that shows where the run stands: the iteration, a short line, and whether it is the
+last. So the run does not know which view it has.
 """
 
 import math
@@ -15,43 +16,46 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 SECONDS_BETWEEN_LINES = 5.0
 
-Report = Callable[[int, str], None]
-ProgressView = Callable[[str, int], AbstractContextManager[Report]]
+Report = Callable[[int, str, bool], None]
+ProgressView = Callable[[str, int | None], AbstractContextManager[Report]]
 
 
 @contextmanager
-def silence(title: str, n_iterations: int) -> Iterator[Report]:
+def silence(title: str, n_iterations: int | None) -> Iterator[Report]:
     """Show nothing."""
     del title, n_iterations
-    yield lambda iteration, status: None
+    yield lambda iteration, status, is_last: None
 
 
 @contextmanager
-def lines(title: str, n_iterations: int) -> Iterator[Report]:
+def lines(title: str, n_iterations: int | None) -> Iterator[Report]:
     """Print a plain line every few seconds, for logs; the first and last status always get theirs."""
     print(title, file=sys.stderr, flush=True)
     printed = -math.inf
 
-    def report(iteration: int, status: str) -> None:
+    def report(iteration: int, status: str, is_last: bool) -> None:
         nonlocal printed
         now = time.monotonic()
-        if now - printed >= SECONDS_BETWEEN_LINES or iteration == n_iterations:
+        if now - printed >= SECONDS_BETWEEN_LINES or is_last:
             printed = now
-            place = f"iteration {iteration:{len(str(n_iterations))}d}/{n_iterations}"
+            place = f"iteration {iteration:4d}"
+            if n_iterations is not None:
+                place = f"iteration {iteration:{len(str(n_iterations))}d}/{n_iterations}"
             print(f"{place}  {status}", file=sys.stderr, flush=True)
 
     yield report
 
 
 @contextmanager
-def bar(title: str, n_iterations: int) -> Iterator[Report]:
+def bar(title: str, n_iterations: int | None) -> Iterator[Report]:
     """Draw a bar on a terminal, narrow enough to show all of the status on 80 columns."""
     console = Console(stderr=True)
     console.print(title, highlight=False)
-    counter, status = TextColumn("{task.completed}/{task.total}"), TextColumn("{task.fields[status]}")
+    of = "" if n_iterations is None else f"/{n_iterations}"
+    counter, status = TextColumn("{task.completed}" + of), TextColumn("{task.fields[status]}")
     with Progress(BarColumn(bar_width=10), counter, status, console=console) as progress:
         task = progress.add_task("", total=n_iterations, status="compiling")
-        yield lambda iteration, status: progress.update(task, completed=iteration, status=status)
+        yield lambda iteration, status, is_last: progress.update(task, completed=iteration, status=status)
 
 
 def choose_view(quiet: bool) -> ProgressView:

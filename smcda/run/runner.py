@@ -44,7 +44,7 @@ def execute(config: RunConfig, view: ProgressView) -> dict[str, Any]:
     data = load(config.data)
     config = dataclasses.replace(config, sampler=config.sampler.for_data(len(data.train_x)))
     title = f"{data.name} {config.sampler.scheme} {config.sampler.kernel} seed {config.seed}"
-    with view(title, config.sampler.iterations) as report:
+    with view(title, None if config.sampler.is_adaptive else config.sampler.iterations) as report:
         execution = _Execution(config, data, report)
         with exclusive(config.out / ".lock", f"making {config.out}"):
             # Again, because another process may have finished it meanwhile.
@@ -111,7 +111,7 @@ class _Execution:
             block = max(1, min(4 * block, int(block_seconds / per_iteration)))
             if run.iteration % evaluate_every == 0 or run.is_finished:
                 self._metrics.evaluate(run)
-            self._report(run.iteration, self._status())
+            self._report(run.iteration, self._status(), run.is_finished)
             if run.is_finished:
                 break
             if stop.received:
@@ -124,14 +124,17 @@ class _Execution:
             self._metrics.evaluate(run)
 
     def _status(self) -> str:
-        """One short line: M_k, beta, J_eff, the last test accuracy, time left."""
+        """One short line: M_k, beta, J_eff or the acceptance rate, the last test accuracy, time left."""
         last = self._run.last_row()
         accuracy = self._metrics.last.get("test_accuracy")
         tested = "" if accuracy is None else f"  test {accuracy:.2f} %"
         seconds = self._run.seconds_left()
         left = "" if seconds is None else f"  left {timedelta(seconds=round(seconds))}"
         target = f"M {last['batch_size']}  beta {last['beta']:.2f}"
-        return f"{target}  J_eff {last['ess']:.1f}{tested}{left}"
+        health = f"J_eff {last['ess']:.1f}"
+        if "acceptance" in last:
+            health = f"accepted {last['acceptance']:.2f}"
+        return f"{target}  {health}{tested}{left}"
 
     def _to_save(self) -> dict[str, Any]:
         return {"run": self._run.to_save(), "metrics": self._metrics.to_save()}
@@ -184,7 +187,9 @@ class _Execution:
             weights = np.exp(np.asarray(run.state.log_weights))
             posterior = {"particles": np.asarray(run.state.particles), "weights": weights}
         try:
-            outputs.write_results(config.out, results, trace | self._metrics.columns(), posterior)
+            outputs.write_results(
+                config.out, results, trace | self._metrics.columns(run.iteration), posterior
+            )
         except OSError as error:
             self._save()
             saved_at = self._checkpoints.saved_at

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from smcda.config import SamplerConfig
+from smcda.config import SamplerConfig, cache_dir
 from smcda.errors import BadInput
 from smcda.models.base import Model
 from smcda.models.priors import Parameters, Prior
@@ -69,7 +69,8 @@ def sample(
         shuffle: whether the data may be put in a random order first.
         **settings: options of `SamplerConfig`, by name.
 
-    Doubts about the result are logged as warnings, and listed in its `diagnostics`.
+    Doubts about the result are logged as warnings, and listed in its `diagnostics`. Compiled programs are
+    cached in the user's cache folder, unless JAX is configured to cache them elsewhere.
 
     """
     known = [field.name for field in dataclasses.fields(SamplerConfig)]
@@ -77,6 +78,9 @@ def sample(
         if name not in known:
             raise BadInput(f"setting {name!r} is unknown: choose from {', '.join(known)}")
     config = SamplerConfig(**settings)
+    if jax.config.values["jax_compilation_cache_dir"] is None:
+        # The next process need not compile the same program again; a choice of the user's own stays.
+        jax.config.update("jax_compilation_cache_dir", str(cache_dir()))
     run = Run(Model(log_likelihood, prior), np.asarray(x), np.asarray(y), config, seed, shuffle)
     run.advance(config.iterations)
     diagnosis = run.diagnose()

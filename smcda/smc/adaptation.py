@@ -201,9 +201,9 @@ def after_move(
     doubled = n_moves & (n_moves - 1) == 0
     stands = doubled & (n_moves >= 4) & (1 - each < PLATEAU * (1 - adaptation.earlier))
     stands |= adaptation.stands
-    least = jnp.where(is_last, jnp.maximum(final_moves, MIN_MOVES), MIN_MOVES)
-    is_settled = jnp.all((left < FORGOTTEN) | stands) & (n_moves >= least)
-    is_settled |= n_moves >= jnp.maximum(max_moves, least)
+    least = jnp.where(is_last, final_moves, MIN_MOVES)
+    most = jnp.where(is_last, jnp.maximum(max_moves, final_moves), max_moves)
+    is_settled = jnp.all((left < FORGOTTEN) | stands) & (n_moves >= least) | (n_moves >= most)
     return adaptation._replace(
         log_step_size=adaptation.log_step_size + GAIN * (acceptance - best_acceptance),
         correlation=jnp.max(left),
