@@ -119,16 +119,12 @@ def fisher_metric(
     n_parameters = scale.size
     if n_parameters > MAX_DENSE:
         return scale
-    # In units of `scale` a Gaussian without correlations has both covariances equal, and the metric is 1.
-    # Dividing both by their common size, which is 1 for particles as wide as the target, changes nothing.
-    size = jnp.sqrt(jnp.maximum(sd * jnp.sqrt(var_score), jnp.finfo(sd.dtype).tiny))
-    theta, score = theta / (scale * size), score * scale / size
-    # Fewer particles than directions say nothing about some of them.
+    # In units of `scale` both covariances have the same diagonal; without correlations the metric is 1.
+    theta, score = theta / scale, score * scale
+    # Fewer particles than directions say nothing about some of them, so correlations are shrunk.
     trust = 1 / (1 + n_parameters * jnp.sum(weights**2) / 20)
-    identity = jnp.eye(n_parameters)
-    cov_theta, cov_score = (
-        trust * (weights[:, None] * values).T @ values + (1 - trust) * identity for values in (theta, score)
-    )
+    shrink = jnp.where(jnp.eye(n_parameters, dtype=bool), 1.0, trust)
+    cov_theta, cov_score = (shrink * ((weights[:, None] * values).T @ values) for values in (theta, score))
     root = _power(cov_theta, 0.5)
     factor = scale[:, None] * (root @ _power(root @ cov_score @ root, -0.25))
     return jnp.where(jnp.all(jnp.isfinite(factor)), factor, jnp.diag(scale))

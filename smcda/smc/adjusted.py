@@ -101,6 +101,7 @@ def step(
             params.final_moves,
         ),
     )
+    log_likelihood = jnp.where(weights > 0, log_likelihood, 0.0)
     centred = log_likelihood - jnp.sum(weights * log_likelihood)
     info = SMCInfo(
         batch_size=window.size,

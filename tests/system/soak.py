@@ -92,6 +92,10 @@ class Soak:
             "evaluate-every": 7, "compilation-cache": self.cache, "checkpoint-every": 0.1, "device": "cpu",
             "threads": 1,
         }  # fmt: skip
+        if scheme == "adaptive" and kernel == "hmc":
+            options["leapfrog-steps"] = 8
+        if scheme == "adaptive":  # it finds its own step, and its number of iterations is an upper bound
+            del options["step-size"]
         return [
             "run",
             "--save-posterior",
