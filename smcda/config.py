@@ -52,7 +52,11 @@ class SamplerConfig:
     kernel: str = option("hmc", "move: Langevin (ld) or Hamiltonian (hmc) dynamics", choices=KERNELS)
     particles: int = option(None, "number of particles", symbol="J", at_least=2, unset="100; adaptive: 1000")
     iterations: int = option(
-        None, "number of iterations; adaptive: at most", symbol="K", at_least=1, unset="200; adaptive: 5000"
+        None,
+        "number of iterations; adaptive: at most so many moves",
+        symbol="K",
+        at_least=1,
+        unset="200; adaptive: 5000",
     )
     step_size: float | None = option(
         None, "leapfrog step size", symbol="h", above=0, unset="0.002; adapted where adjusted"
@@ -65,7 +69,11 @@ class SamplerConfig:
         unset="1 for ld, 3 for hmc; 64 for adjusted hmc",
     )
     batch_size: int = option(
-        None, "examples appended at a time", symbol="kappa", at_least=1, unset="500 or all; adaptive: 100"
+        None,
+        "examples appended at a time; adaptive doubles them instead, from initial_batch",
+        symbol="kappa",
+        at_least=1,
+        unset="500, adaptive: 100; all if there are fewer",
     )
     initial_batch: int = option(
         None, "examples in the first iteration", symbol="C", at_least=1, unset="batch_size"
@@ -89,15 +97,24 @@ class SamplerConfig:
     )
     ess_target: float = option(
         0.5,
-        "share of J that the conditional ESS of a change of target keeps, in adaptive",
+        "share of J that the conditional ESS keeps when the target changes; adaptive only",
         above=0,
         at_most=0.99,
     )
-    max_moves: int = option(50, "most moves per target of adaptive", at_least=1)
-    final_moves: int = option(5, "least number of moves at the last target of adaptive", at_least=1)
-    delta_entropy: float = option(1.0, "entropy change of SDA", symbol="dS", above=0)
-    beta_restart: float = option(0.1, "beta of a joining minibatch in SDA", above=0, at_most=1)
-    refine_from: float = option(0.9, "share of K before all data are used", above=0, at_most=1)
+    max_moves: int = option(50, "most moves per target; adaptive only", at_least=1)
+    final_moves: int = option(5, "least number of moves at the last target; adaptive only", at_least=1)
+    delta_entropy: float = option(
+        1.0, "entropy change per iteration of smooth_data_annealing", symbol="dS", above=0
+    )
+    beta_restart: float = option(
+        0.1, "beta of a minibatch that joins in smooth_data_annealing", above=0, at_most=1
+    )
+    refine_from: float = option(
+        0.9,
+        "share of K after which constant_to_refine, linear and automated use all data",
+        above=0,
+        at_most=1,
+    )
     micro_batch: int | None = option(None, "examples that XLA evaluates at once", at_least=1, unset=CHOSEN)
     particle_chunk: int | None = option(None, "particles XLA evaluates at once", at_least=1, unset=CHOSEN)
     devices: int | None = option(None, "devices for the particles", at_least=1, unset="all that divide J")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.accuracy import reference
 
 from smcda import cli
 from smcda.data.mnist import DATASETS
@@ -21,14 +22,22 @@ def example():
     return code
 
 
-def test_the_example_of_an_own_model_finds_its_parameters():
+def test_the_example_finds_the_known_posterior_and_evidence(capsys):
     found = {}
     exec(example(), found)
-    posterior = found["posterior"]
-    slope = posterior.weights @ posterior.parameters["slope"]
-    intercept = posterior.weights @ posterior.parameters["intercept"]
-    np.testing.assert_allclose([*slope, intercept], [0.5, -0.3, 1.0], atol=0.1)
-    assert np.isfinite(posterior.log_evidence)
+    posterior, known = found["posterior"], reference("poisson")
+    for name, truth in known["quantities"].items():
+        values = np.asarray(posterior.parameters[name]).reshape(len(posterior.weights), -1)
+        assert np.all(np.abs(posterior.weights @ values - truth["mean"]) < 0.1 * np.array(truth["sd"]))
+    error = abs(posterior.log_evidence - known["log_evidence"])
+    assert error < 0.4
+    assert error < 3 * posterior.log_evidence_error
+    assert posterior.diagnostics == []
+
+    printed = capsys.readouterr().out
+    assert str(posterior.summary()) in printed
+    assert f"log evidence {posterior.log_evidence}" in printed
+    assert f"gives {known['log_evidence']:.2f}" in README, "the value that the text compares with"
 
 
 def test_the_help_names_every_choice(capsys):
