@@ -19,14 +19,15 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from smcda.config import ADAPTIVE, SamplerConfig
-from smcda.smc.adaptation import FORGOTTEN
 
 Trace = dict[str, np.ndarray]
 
 FEW_PARTICLES = 8
 FEW_ANCESTORS = 0.05  # share of J
 LARGE_ENERGY_ERROR = 3.0  # nats per move; weights that differ by it in either direction
-SHORT_WAY = 0.3  # prior standard deviations
+SHORT_WAY = 0.1  # prior standard deviations
+FEW_EFFECTIVE = 4  # particles left by one change of target
+REMEMBERED = 0.5  # correlation with where particles were
 ACCEPTANCE = (0.3, 0.97)
 DRIFT = 0.5  # standard deviations of the log-likelihood over particles
 LARGE_EVIDENCE_ERROR = 1.0  # nats
@@ -68,19 +69,27 @@ def diagnose(
     config: SamplerConfig, n_data: int, trace: Trace, particles: Particles, error: float | None
 ) -> list[Diagnostic]:
     """Every doubt about a finished run; `error` is that of the log evidence, where there is one."""
-    found = [*_unfinished(config, n_data, trace), *_few_particles(config)]
-    if config.adjusted:
+    found = [*_unfinished(config, n_data, trace)]
+    if config.adjusted and config.particles < FEW_PARTICLES:
+        found += _few_particles(config)
+    elif config.adjusted:
         found += [*_acceptance(trace), *_drift(trace)]
-        found += _not_settled(config, trace) if config.is_adaptive else _few_ancestors(trace, particles)
+        if config.is_adaptive:
+            found += [*_few_effective(config, trace), *_not_settled(config, trace)]
+        else:
+            found += _few_ancestors(trace, particles)
     else:
         found += [*_few_ancestors(trace, particles), *_energy(config, trace), *_unmoved(config, particles)]
+    if any(doubt.spoils_evidence for doubt in found):
+        return found
     if error is not None and error > LARGE_EVIDENCE_ERROR:
         found.append(
             Diagnostic(
                 "evidence_error",
                 error,
                 f"log_evidence has a standard error of {error:.1f} nats with {config.particles} particles: "
-                "use more of them (the error falls with their square root), or a larger ess_target",
+                "use more of them (the error falls with their square root)"
+                + (f", or a larger ess_target (now {config.ess_target:g})" if config.is_adaptive else ""),
                 spoils_evidence=False,
             )
         )
@@ -103,12 +112,22 @@ def _unfinished(config: SamplerConfig, n_data: int, trace: Trace) -> Iterator[Di
 
 
 def _few_particles(config: SamplerConfig) -> Iterator[Diagnostic]:
-    if config.adjusted and config.particles < FEW_PARTICLES:
+    yield Diagnostic(
+        "few_particles",
+        config.particles,
+        f"{config.particles} particles can show neither the width of a posterior nor its evidence: use "
+        f"hundreds, or for a large network at least {FEW_PARTICLES}",
+    )
+
+
+def _few_effective(config: SamplerConfig, trace: Trace) -> Iterator[Diagnostic]:
+    fewest = float(np.min(trace["ess"]))
+    if fewest < FEW_EFFECTIVE:
         yield Diagnostic(
-            "few_particles",
-            config.particles,
-            f"{config.particles} particles can show neither the width of a posterior nor its evidence: use "
-            f"hundreds, or for a large network at least {FEW_PARTICLES}",
+            "few_effective",
+            fewest,
+            f"a change of target left an effective {fewest:.1f} of {config.particles} particles, too few to "
+            f"weigh it by: raise ess_target (now {config.ess_target:g}) or particles",
         )
 
 
@@ -165,16 +184,17 @@ def _acceptance(trace: Trace) -> Iterator[Diagnostic]:
 def _not_settled(config: SamplerConfig, trace: Trace) -> Iterator[Diagnostic]:
     last = np.append(trace["n_moves"][1:] == 1, True)
     correlation = trace["correlation"][last]
-    unsettled = (correlation > FORGOTTEN) & (trace["n_moves"][last] >= config.max_moves)
+    unsettled = (correlation > REMEMBERED) & (trace["n_moves"][last] >= config.max_moves)
     if np.mean(unsettled) <= UNSETTLED:
         return
     largest = float(np.max(correlation))
+    longer = f", or leapfrog_steps (now {config.leapfrog_steps})" if config.leapfrog_steps > 1 else ""
     yield Diagnostic(
         "not_settled",
         largest,
         f"at {unsettled.sum()} of {len(unsettled)} targets the particles had not settled after "
-        f"{config.max_moves} moves (correlation up to {largest:.2f} with where they were): log_evidence may "
-        f"be too low; raise max_moves or leapfrog_steps (now {config.leapfrog_steps})",
+        f"max_moves = {config.max_moves} (correlation up to {largest:.2f} with where they were): "
+        f"log_evidence may be too low; raise max_moves{longer}",
         spoils_evidence=bool(np.median(correlation[unsettled]) > 0.8),
     )
 

@@ -293,7 +293,10 @@ class Run:
     def _check_alive(self) -> None:
         if not bool(jnp.any(self.state.log_weights > -jnp.inf)):
             if (h := self.config.step_size) is None:
-                raise Diverged(f"no particle has a finite log-density any more at iteration {self.iteration}")
+                raise Diverged(
+                    f"no particle has a finite log-density any more at iteration {self.iteration}: "
+                    "check that the log-likelihood and its gradient stay finite where the prior draws"
+                )
             raise Diverged(
                 f"no particle has a finite log-density any more at iteration {max(self.iteration - 1, 0)} "
                 f"with step_size h = {h:g}: lower it (try {h / 2:g})"

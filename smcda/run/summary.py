@@ -2,7 +2,8 @@ r"""A posterior in a table: mean, standard deviation, quantiles and effective sa
 
 The effective sample size is that of the mean: the parameter's variance over the variance of its estimated
 mean. Particles that descend from one first draw may still be alike, so the latter is summed over families,
-``sum_i (sum_{j in family i} w_j (theta_j - mean))^2``. Where moves mix well it is about J.
+``sum_i (sum_{j in family i} w_j (theta_j - mean))^2``. Where moves mix well it is about J; one family alone
+tells nothing about it and counts as one.
 """
 
 from typing import Any
@@ -55,10 +56,12 @@ def _row(values: np.ndarray, weights: Any, root_ancestor: Any) -> dict[str, floa
     mean = weights @ values
     centred = values - mean
     variance = weights @ centred**2
-    of_mean = np.sum(np.bincount(root_ancestor, weights * centred) ** 2)
+    n_families = len(np.unique(root_ancestor))
+    # Deviations from the mean that the families themselves have: one of them is not free.
+    of_mean = np.sum(np.bincount(root_ancestor, weights * centred) ** 2) * n_families / max(n_families - 1, 1)
     order = np.argsort(values)
     # The middle of each particle's share, so that equal weights give the ordinary quantiles.
     places = np.cumsum(weights[order]) - weights[order] / 2
     quantiles = {name: np.interp(q, places, values[order]) for name, q in QUANTILES.items()}
-    ess = min(variance / of_mean, len(values)) if of_mean > 0 else 1.0
+    ess = min(variance / of_mean, len(values)) if n_families > 1 and of_mean > 0 else 1.0
     return {"mean": mean, "sd": np.sqrt(variance), **quantiles, "ess": ess}

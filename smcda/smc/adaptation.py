@@ -124,7 +124,13 @@ def fisher_metric(
     # Fewer particles than directions say nothing about some of them, so correlations are shrunk.
     trust = 1 / (1 + n_parameters * jnp.sum(weights**2) / 20)
     shrink = jnp.where(jnp.eye(n_parameters, dtype=bool), 1.0, trust)
-    cov_theta, cov_score = (shrink * ((weights[:, None] * values).T @ values) for values in (theta, score))
+    known = (var_theta > 0) & (var_score > 0)
+    both_known = known[:, None] & known
+    alone = jnp.diag(jnp.where(known, 0.0, jnp.maximum(jnp.max(sd * jnp.sqrt(var_score)), 1e-30)))
+    cov_theta, cov_score = (
+        jnp.where(both_known, shrink * ((weights[:, None] * values).T @ values), alone)
+        for values in (theta, score)
+    )
     root = _power(cov_theta, 0.5)
     factor = scale[:, None] * (root @ _power(root @ cov_score @ root, -0.25))
     return jnp.where(jnp.all(jnp.isfinite(factor)), factor, jnp.diag(scale))
