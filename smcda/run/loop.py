@@ -291,7 +291,7 @@ class Run:
         return result
 
     def _check_alive(self) -> None:
-        if not bool(jnp.any(self.state.log_weights > -jnp.inf)):
+        if not np.any(np.asarray(self.state.log_weights) > -np.inf):
             if (h := self.config.step_size) is None:
                 raise Diverged(
                     f"no particle has a finite log-density any more at iteration {self.iteration}: "

@@ -42,7 +42,8 @@ def test_evaluations_counted_beforehand_are_those_that_a_run_makes(scheme, kerne
     def log_likelihood(parameters, x, y):
         return -((y - x * parameters) ** 2)
 
-    config = SamplerConfig(scheme, kernel, 3, 20, 0.01, steps, batch_size=7)
+    chosen = {} if steps is None else {"leapfrog_steps": steps}
+    config = SamplerConfig(scheme, kernel, 3, 20, 0.01, batch_size=7, **chosen)
     x = np.linspace(-1, 1, 50, dtype=np.float32)
     run = Run(Model(log_likelihood, gaussian(np.zeros(()), 1.0)), x, x, config)
     run.advance(20)

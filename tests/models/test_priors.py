@@ -11,7 +11,7 @@ import pytest
 from smcda.models.priors import flattened, from_density, gaussian
 from smcda.smc.batches import Window
 from smcda.smc.likelihood import LikelihoodSums
-from smcda.smc.target import target_gradient
+from smcda.smc.target import scale_to_full_data, target_gradient
 
 # Flat order is a[0], a[1], b.
 MEAN = {"a": jnp.array([1.0, -2.0]), "b": jnp.array(0.5)}
@@ -87,7 +87,9 @@ def test_the_target_gradient_adds_the_priors_gradient_to_the_scaled_sums(prior, 
     sums = LikelihoodSums(jnp.zeros((2, 2)), jnp.asarray(np.stack([old, new])))
     # N = 30 and 10 examples in use, 4 of them at beta 1/4.
     window = Window(*(jnp.asarray(n, jnp.int32) for n in (2, 8, 12)), jnp.asarray(0.25))
-    found = jax.jit(partial(target_gradient, flattened(prior).prior))(PARTICLES, sums, window, 30)
+    found = jax.jit(partial(target_gradient, flattened(prior).prior, combine=scale_to_full_data))(
+        PARTICLES, sums, window, 30
+    )
     np.testing.assert_allclose(found, 3 * (old + new / 4) + gradient, rtol=1e-5)
 
 
@@ -97,7 +99,7 @@ def test_the_priors_gradient_is_that_of_its_log_ratio_by_finite_differences(prio
     log_ratio = jax.jit(jax.vmap(flat.log_ratio))
     none = LikelihoodSums(jnp.zeros((2, 2)), jnp.zeros((2, 2, 3)))
     window = Window(*(jnp.asarray(0, jnp.int32) for _ in range(3)), jnp.asarray(1.0))
-    found = jax.jit(partial(target_gradient, flat))(PARTICLES, none, window, 30)
+    found = jax.jit(partial(target_gradient, flat, combine=scale_to_full_data))(PARTICLES, none, window, 30)
     for i in range(3):
         shift = step * np.eye(3)[i]
         difference = log_ratio(PARTICLES + shift, PARTICLES - shift) / (2 * step)
