@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from smcda.bench import THRESHOLDS, look_up
+from smcda.bench.adaptive import DEFAULT_STEPS, FEW_STEPS, NUTS_DRAWS, NUTS_WARMUP, at_equal_error
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "performance.md"
@@ -60,11 +61,53 @@ def cost(figures: dict) -> str:
     return "\n".join(lines)
 
 
+SAMPLERS = {
+    "adaptive": "`adaptive`",
+    "tempering": "ours, tempering of all data (`batch_size=N`)",
+    "blackjax_smc": f"BlackJAX tempered SMC, {FEW_STEPS} HMC steps per stage",
+    "blackjax_smc_default": f"the same, {DEFAULT_STEPS} HMC steps (its default)",
+    "blackjax_nuts": f"BlackJAX NUTS, {NUTS_WARMUP} + {NUTS_DRAWS} draws",
+}
+
+
+def adaptive(figures: dict) -> str:
+    """Samplers of the logistic regression, one table per size."""
+    lines = []
+    for n, runs in figures["adaptive"].items():
+        lines += [
+            f"| N={int(n):,}, J={runs['particles']:,} | gradients | error of mean | log evidence - Laplace "
+            "| s | gradients / adaptive | at equal error | s at equal error |",
+            "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        ]
+        # Gradients of all particles together, as NUTS counts those of its chain.
+        found = {
+            name: costs | {"gradients": costs["gradients"] * (1 if "nuts" in name else runs["particles"])}
+            for name, costs in runs["samplers"].items()
+        }
+        ours = found["adaptive"]
+        for name, costs in found.items():
+            evidence = costs["log_evidence_minus_laplace"]
+            cells = [
+                SAMPLERS[name],
+                f"{costs['gradients']:,.0f}",
+                f"{costs['error_of_mean']:.3f}",
+                f"{sum(evidence) / len(evidence):.2f}" if evidence else "none",
+                f"{costs['seconds']:.1f}",
+                f"{costs['gradients'] / ours['gradients']:.2g}",
+                f"{at_equal_error(costs, ours):.2g}",
+                f"{at_equal_error(costs, ours, 'seconds'):.2g}",
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    return "\n".join(lines[:-1])
+
+
 def main() -> None:
     """Replace what stands between the markers."""
     figures = json.loads((HERE / "two-cores.json").read_text())
     page = PAGE.read_text()
-    for name, text in (("measured", measured(figures)), ("cost", cost(figures))):
+    sections = {"measured": measured(figures), "adaptive": adaptive(figures), "cost": cost(figures)}
+    for name, text in sections.items():
         between = re.compile(f"<!-- {name} -->.*?<!-- /{name} -->", re.DOTALL)
         page = between.sub(lambda _, n=name, t=text: f"<!-- {n} -->\n{t}\n<!-- /{n} -->", page)
     PAGE.write_text(page)

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from smcda._io import write_text
-from smcda.bench import roofline, subprocesses, suite
+from smcda.bench import adaptive, roofline, subprocesses, suite
 from smcda.bench.timing import PUBLISHED, QUICK, Sizes
 from smcda.errors import BadInput
 
@@ -30,6 +30,7 @@ MEASURES: dict[str, Callable[[Sizes], Figures]] = {
     "paper": suite.paper_scale,
     "processes": subprocesses.all_processes,
     "blackjax": suite.blackjax_over_ours,
+    "adaptive": adaptive.cost_of_adaptive,
     "baseline": suite.speedup_over_baseline,
 }
 
@@ -73,6 +74,12 @@ THRESHOLDS = (
         Threshold(f"full_batch / {scheme}, {kernel}: of counted", f"paper_scale.{scheme}.{kernel}.share", low)
         for scheme, low in (("constant_to_refine", 0.9), ("constant", 0.75))
         for kernel in ("ld", "hmc")
+    ),
+    Threshold("evaluations, N=20,000: adaptive / tempering", "adaptive_over_tempering.20000", high=0.5),
+    Threshold(
+        "evaluations, equal error, N=100,000: BlackJAX tempered SMC / adaptive",
+        "blackjax_smc_over_adaptive.100000",
+        low=3,
     ),
 )
 

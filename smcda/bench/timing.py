@@ -26,7 +26,11 @@ Call = Callable[[], Any]
 
 
 class Sizes(NamedTuple):
-    """How much work each measure does: numbers of images and of particles."""
+    """How much work each measure does: numbers of images and of particles.
+
+    `regressions` has the examples and the particles of each logistic regression, `seeds` how often it is
+    sampled.
+    """
 
     full: int
     middle: int
@@ -36,11 +40,25 @@ class Sizes(NamedTuple):
     many_particles: int
     iterations: int
     rounds: int
+    regressions: tuple[tuple[int, int], ...]
+    seeds: int
 
 
-PUBLISHED = Sizes(60_000, 5_000, 500, 10_000, 10, 100, 200, 5)
-QUICK = Sizes(600, 300, 60, 120, 4, 6, 20, 1)
+PUBLISHED = Sizes(60_000, 5_000, 500, 10_000, 10, 100, 200, 5, ((20_000, 1_000), (100_000, 256)), 3)
+QUICK = Sizes(600, 300, 60, 120, 4, 6, 20, 1, ((4_000, 100),), 1)
 """Every measure in about a minute, to see that it works; its figures mean nothing."""
+
+
+class Outcome(NamedTuple):
+    """What a sampler found and what it cost.
+
+    `gradients` counts those over all data: of one particle, or of a whole chain.
+    """
+
+    mean: np.ndarray
+    log_evidence: float
+    gradients: float
+    seconds: float
 
 
 def images(n: int, network: str = "lenet5") -> Dataset:
