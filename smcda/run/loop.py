@@ -5,9 +5,7 @@ look. That number is traced, like everything else that varies, so a run compiles
 start and the block) whatever its scheme, and looking more or less often never changes the result.
 """
 
-import hashlib
 import time
-from collections import OrderedDict
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,6 +22,7 @@ from smcda.models.priors import flattened
 from smcda.parallel.plan import make_plan
 from smcda.parallel.sharding import state_sharding
 from smcda.run.checks import check_data, check_first_draws, check_shape
+from smcda.run.compiled import compile_once
 from smcda.run.diagnostics import Diagnostic, Particles, diagnose, evidence_error
 from smcda.smc import adjusted
 from smcda.smc import sampler as unadjusted
@@ -59,25 +58,6 @@ def run_block(
         return state, jax.tree.map(lambda column, value: column.at[row].set(value), trace, info)
 
     return jax.lax.while_loop(unfinished, iterate, (state, trace))
-
-
-_programs: OrderedDict[str, Any] = OrderedDict()
-MAX_PROGRAMS = 16
-
-
-def compile_once(lowered: Any) -> Any:
-    """Compile a program, unless this process has compiled the same one before, to the letter.
-
-    By its text rather than by the function it came from: a function may mean something else when a value that
-    it reads has changed.
-    """
-    digest = hashlib.sha256(lowered.as_text().encode()).hexdigest()
-    if digest not in _programs:
-        _programs[digest] = lowered.compile()
-    _programs.move_to_end(digest)
-    while len(_programs) > MAX_PROGRAMS:
-        _programs.popitem(last=False)
-    return _programs[digest]
 
 
 class Diagnosis(NamedTuple):

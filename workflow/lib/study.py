@@ -35,16 +35,11 @@ DATA_OPTIONS = {
 REFINING = {"constant_to_refine", "linear", "automated"}
 SMOOTH = {"smooth_data_annealing"}
 KNOWN_SCHEMES = REFINING | SMOOTH | {"constant", "full_batch", ADAPTIVE}
-READ_BY = (
-    {"refine_from": REFINING, "delta_entropy": SMOOTH, "beta_restart": SMOOTH}
-    | dict.fromkeys(("ess_target", "max_moves", "final_moves"), {ADAPTIVE})
-    # What `adaptive` chooses for itself: a scale's values are those of the published schemes.
-    | dict.fromkeys(
-        ("iterations", "step_size", "leapfrog_steps", "batch_size", "initial_batch", "target", "adjusted")
-        + ("resampling", "weight_target", "batch_norm"),
-        KNOWN_SCHEMES - {ADAPTIVE},
-    )
-)
+READ_BY = {"refine_from": REFINING, "delta_entropy": SMOOTH, "beta_restart": SMOOTH}
+READ_BY |= dict.fromkeys(("ess_target", "max_moves", "final_moves"), {ADAPTIVE})
+# `adaptive` chooses everything else for itself: a scale's values are those of the published schemes.
+SHARED = {"particles", "prior_scale", "evaluate_every"}
+READ_BY |= {name: KNOWN_SCHEMES - {ADAPTIVE} for name in RUN_KEYS if name not in SHARED | READ_BY.keys()}
 """Which of the known schemes read an option. Any other scheme is given every option."""
 
 
