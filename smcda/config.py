@@ -68,14 +68,14 @@ class SamplerConfig:
         at_least=1,
         unset="1 for ld, 3 for hmc; 64 for adjusted hmc",
     )
-    batch_size: int = option(
+    batch_size: int | None = option(
         None,
         "examples appended at a time; adaptive doubles them instead, from initial_batch",
         symbol="kappa",
         at_least=1,
         unset="500, adaptive: 100; all if there are fewer",
     )
-    initial_batch: int = option(
+    initial_batch: int | None = option(
         None, "examples in the first iteration", symbol="C", at_least=1, unset="batch_size"
     )
     target: str = option(
@@ -155,12 +155,18 @@ class SamplerConfig:
         """Whether the scheme decides as it goes how many iterations there are."""
         return self.scheme == ADAPTIVE
 
+    @property
+    def batches(self) -> tuple[int, int]:
+        """Kappa and C, once they are known (`for_data`)."""
+        assert self.batch_size is not None and self.initial_batch is not None
+        return self.batch_size, self.initial_batch
+
     def for_data(self, n_data: int) -> "SamplerConfig":
         """The same with batch sizes for so many training examples; refuses larger ones."""
         batch_size = self.batch_size or min(100 if self.is_adaptive else 500, n_data)
         first = self.initial_batch or batch_size
         filled = dataclasses.replace(self, batch_size=batch_size, initial_batch=first)
-        sizes = {"batch_size (kappa)": filled.batch_size, "initial_batch (C)": filled.initial_batch}
+        sizes = {"batch_size (kappa)": batch_size, "initial_batch (C)": first}
         for name, size in sizes.items():
             if size > n_data:
                 rule = f"more than the {n_data} training examples: choose at most {n_data}"

@@ -59,10 +59,10 @@ def choose_micro_batch(config: SamplerConfig) -> int:
 
     It divides both batch sizes where it can, so that no slice is half empty.
     """
-    common = math.gcd(config.batch_size, config.initial_batch)
+    common = math.gcd(*config.batches)
     most = 50 if jax.default_backend() == "cpu" else 500
     micro_batch = max(divisor for divisor in range(1, min(common, most) + 1) if common % divisor == 0)
-    wanted = min(most, config.batch_size)
+    wanted = min(most, config.batches[0])
     return wanted if micro_batch < wanted / 4 else micro_batch
 
 

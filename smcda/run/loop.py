@@ -117,7 +117,7 @@ class Run:
             jnp.asarray(config.max_moves, jnp.int32),
             jnp.asarray(config.final_moves, jnp.int32),
         )
-        wraparound = config.initial_batch + self.plan.micro_batch
+        wraparound = config.batches[1] + self.plan.micro_batch
         data = to_device(x, y, seed=seed if shuffle else None, wraparound=wraparound)
         keys = jax.random.split(jax.random.key(seed))
         self._sharded, self._replicated = state_sharding(self.plan.mesh)
@@ -165,7 +165,7 @@ class Run:
 
     def advance(self, n_iterations: int) -> None:
         """Do some more iterations, at most to the end."""
-        if self.is_finished:
+        if self.is_finished or n_iterations < 1:
             return
         first = self.iteration
         before = self.runtime_s
@@ -201,8 +201,8 @@ class Run:
         done = self.iteration
         columns = {name: np.asarray(column)[:done] for name, column in self._columns().items()}
         evaluations = columns.pop("evaluations").astype(np.int64)
-        beyond_first = np.maximum(columns["batch_size"] - self.config.initial_batch, 0)
-        kappa = self.config.batch_size
+        kappa, first_batch = self.config.batches
+        beyond_first = np.maximum(columns["batch_size"] - first_batch, 0)
         return {
             "iteration": np.arange(done),
             "batch_size": columns.pop("batch_size"),

@@ -157,8 +157,6 @@ class _Execution:
         """Write the results; where that fails, save the finished run so that only writing is left."""
         config, run, sampler = self._config, self._run, self._config.sampler
         trace, diagnosis = run.trace(), run.diagnose()
-        for doubt in diagnosis.doubts:
-            logger.warning(doubt.message)
         results = {
             "dataset": self._data.name,
             **{name: self._fingerprint[name] for name in REPEATED},
@@ -196,4 +194,6 @@ class _Execution:
             saved = "nothing" if saved_at is None else f"iteration {saved_at} of {sampler.iterations}"
             failure = f"{error.filename} can't be written ({error.strerror})"
             raise SmcdaError(f"{failure}; {saved} is saved: fix it and rerun") from error
+        for doubt in diagnosis.doubts:
+            logger.warning(doubt.message)
         return results

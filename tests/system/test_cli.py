@@ -20,7 +20,7 @@ pytestmark = pytest.mark.system
 
 SCRIPT = Path(sys.executable).with_name("smcda")
 TRACE_HEADER = (
-    "iteration,batch_size,n_batches,beta,ess,resampled,unique_ancestors,log_likelihood,"
+    "iteration,batch_size,n_batches,beta,ess,resampled,unique_ancestors,log_likelihood,energy_error,"
     "gradient_evaluations,runtime_s,test_log_likelihood,test_accuracy"
 )
 METRICS_KEYS = {
@@ -186,9 +186,16 @@ def finished(data, cache, shared):
     return out, json.loads(printed.read_text())
 
 
+def only_doubts(stderr):
+    """Whether nothing is printed but what makes the result doubtful, which quiet does not silence."""
+    return all(
+        line.startswith(("smcda: all 3 particles descend", "smcda: a move ")) for line in stderr.splitlines()
+    )
+
+
 def test_quiet_prints_nothing_and_leaves_just_the_results(finished):
     out, printed = finished
-    assert printed == [0, "", ""]
+    assert printed[:2] == [0, ""] and only_doubts(printed[2])
     assert files(out) == RESULTS
 
 
@@ -249,7 +256,9 @@ def test_the_installed_command_repeats_a_run_and_tells_how_it_goes(finished, dat
     assert done.stdout.startswith("test accuracy ") and str(tmp_path / "run") in done.stdout
     lines = done.stderr.splitlines()
     assert lines[0] == "small linear hmc seed 0"
-    assert lines[-1].startswith("iteration 4/4  M 60  beta 1.00  J_eff ")
+    doubts = list(json.loads((tmp_path / "run" / "metrics.json").read_text())["diagnostics"].values())
+    assert doubts and lines[-len(doubts) :] == [f"smcda: {doubt}" for doubt in doubts]
+    assert lines[-len(doubts) - 1].startswith("iteration 4/4  M 60  beta 1.00  J_eff ")
     assert "\x1b" not in done.stderr and "\r" not in done.stderr
 
 
@@ -260,7 +269,8 @@ def test_a_finished_run_is_replaced_only_when_asked(finished, data, cache, tmp_p
         (out / name).write_text(f"old {name}")
     assert_refused(call(*make_options(data, cache, out, seed=1)), out, "--overwrite")
     assert all((out / name).read_text() == f"old {name}" for name in ("metrics.json", "trace.csv"))
-    assert call(*make_options(data, cache, out, seed=1, overwrite=True, quiet=True)) == (0, "", "")
+    code, stdout, stderr = call(*make_options(data, cache, out, seed=1, overwrite=True, quiet=True))
+    assert (code, stdout) == (0, "") and only_doubts(stderr)
     assert files(out) == ["metrics.json", "trace.csv"]
     # Another seed: other particles, other data order, other results.
     (metrics, rows, _), (other_metrics, other_rows, _) = contents(out), contents(finished[0])
@@ -288,7 +298,8 @@ def test_a_run_with_batch_normalisation_is_native_too(data, cache, tmp_path):
 
 def test_a_run_with_a_prior_of_its_own_scale_is_another_run(data, cache, tmp_path, finished):
     out = tmp_path / "run"
-    assert call(*make_options(data, cache, out, prior_scale="fan_in", quiet=True)) == (0, "", "")
+    code, stdout, stderr = call(*make_options(data, cache, out, prior_scale="fan_in", quiet=True))
+    assert (code, stdout) == (0, "") and only_doubts(stderr)
     (metrics, rows, _), (other_metrics, other_rows, _) = contents(out), contents(finished[0])
     assert (metrics["prior_scale"], other_metrics["prior_scale"]) == ("fan_in", 0.1)
     assert rows[1] != other_rows[1]

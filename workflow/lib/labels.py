@@ -1,7 +1,7 @@
 """How schemes, kernels, datasets and metrics are named and drawn: one table for figures, tables and text.
 
 `label` never fails: what is not in the table gets a readable name, and a scheme also a look of its own. The
-colours differ in lightness as well as in hue, and every scheme has a marker and a dash pattern of its
+six colours differ in lightness as well as in hue, and every scheme has a marker and a dash pattern of its
 own, so that figures can be read in grey and by colour-blind readers.
 """
 
@@ -65,7 +65,6 @@ SCHEMES = {
     "linear": Label("linear", "", "#117F74", "D", (0, (5, 1.5))),
     "automated": Label("automated", "", "#6DC3F0", "v", (0, (3, 1, 1, 1, 1, 1))),
     "smooth_data_annealing": Label("smooth data annealing", "SDA", "#E07B00", "P", "-"),
-    "adaptive": Label("adaptive", "", "#0B4F8A", "p", (0, (8, 1.5, 2, 1.5))),
 }
 KERNELS = {
     "ld": Label("LD", colour="#E07B00"),
@@ -95,6 +94,7 @@ FALLBACK_LOOKS = (
     ("#D55E9A", "<", (0, (2, 1))),
     ("#5F8B1F", ">", (0, (6, 2))),
     ("#7F7F7F", "h", (0, (1, 2))),
+    ("#0B4F8A", "p", (0, (8, 1.5, 2, 1.5))),
 )
 
 
