@@ -40,7 +40,9 @@ class ExecutionPlan(NamedTuple):
 
 def make_plan(model: Model, flat: Flattened, config: SamplerConfig, gradients: str = "auto") -> ExecutionPlan:
     """Plan a run of `model`, whose flattened prior is `flat`; `gradients` is auto, native or xla."""
-    mesh = choose_devices(config.devices, config.particles)
+    # Adjusted moves on several devices were seen to wait for each other for ever: only where asked for.
+    requested = config.devices or (1 if config.adjusted else None)
+    mesh = choose_devices(requested, config.particles)
     n_devices = 1 if mesh is None else mesh.size
     micro_batch = model.minibatch or config.micro_batch or choose_micro_batch(config)
     chunk = config.particle_chunk or choose_particle_chunk(config.particles // n_devices, flat.n_parameters)
