@@ -117,7 +117,9 @@ class SamplerConfig:
     )
     micro_batch: int | None = option(None, "examples that XLA evaluates at once", at_least=1, unset=CHOSEN)
     particle_chunk: int | None = option(None, "particles XLA evaluates at once", at_least=1, unset=CHOSEN)
-    devices: int | None = option(None, "devices for the particles", at_least=1, unset="all that divide J")
+    devices: int | None = option(
+        None, "devices for the particles", at_least=1, unset="all that divide J; one where adjusted"
+    )
 
     def __post_init__(self) -> None:
         check(self)

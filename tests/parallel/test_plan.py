@@ -84,7 +84,6 @@ def comparison(cache, shared):
         "linear",
         "automated",
         "smooth_data_annealing",
-        "adaptive",
     ],
 )
 def test_four_devices_give_the_particles_of_one(comparison, scheme):
