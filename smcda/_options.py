@@ -8,10 +8,11 @@ import dataclasses
 import math
 import pkgutil
 from dataclasses import MISSING
-from typing import Any, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import numpy as np
 
+from smcda._plugins import is_reference
 from smcda.errors import BadInput
 
 
@@ -19,8 +20,8 @@ class Option(NamedTuple):
     """One field of a config: everything a parser, a schema or a reference page needs.
 
     `symbol` is its name in formulas, `unset` says what None stands for. `choices` are names, or a table of
-    the package that has them as keys (``module:NAME``, imported on first use). Bounds are inclusive but for
-    `above`.
+    the package that has them as keys (``module:NAME``, imported on first use); where `extensible`, also a
+    user's own (`smcda._plugins`). Bounds are inclusive but for `above`.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Option(NamedTuple):
     at_least: float | None = None
     above: float | None = None
     at_most: float | None = None
+    extensible: bool = False
 
     @property
     def required(self) -> bool:
@@ -46,9 +48,15 @@ class Option(NamedTuple):
         return next(kind for kind in kinds if isinstance(kind, type) and kind is not type(None))
 
     @property
+    def is_list(self) -> bool:
+        """Whether the value is a tuple of such."""
+        return get_origin(self.type) is tuple
+
+    @property
     def words(self) -> list[str]:
         """Words that may stand for a number."""
-        return [word for part in get_args(self.type) for word in get_args(part)]
+        literals = [part for part in get_args(self.type) if get_origin(part) is Literal]
+        return [word for part in literals for word in get_args(part)]
 
     @property
     def names(self) -> list[str]:
@@ -59,6 +67,7 @@ class Option(NamedTuple):
     def describe(self) -> str:
         """Description, choices and default in one line."""
         text = self.help + (f": {', '.join(self.names)}" if self.names else "")
+        text += ", or file.py:name" * self.extensible
         if self.required or self.kind is bool:
             return text
         return f"{text} (default: {self.unset if self.default is None else self.default})"
@@ -71,12 +80,21 @@ class Option(NamedTuple):
 
     def check(self, value: Any) -> Any:
         """The value if it keeps the rules, NumPy's numbers as Python's; raises `BadInput` otherwise."""
-        if value in self.words or (value is None and self.default is None):
+        if value is None and self.default is None:
+            return value
+        if self.extensible and (is_reference(value) or not isinstance(value, str)):
+            return value
+        if self.is_list:
+            if not isinstance(value, list | tuple) or not all(isinstance(each, self.kind) for each in value):
+                raise self.refuse(value, f"several of type {self.kind.__name__}")
+            return tuple(value)
+        if isinstance(value, str) and value in self.words:
             return value
         if self.kind in (int, float):
             return self._check_number(value)
         if self.names and value not in self.names:
-            raise BadInput(f"{self.name} {value!r} is unknown: choose one of {', '.join(self.names)}")
+            more = ", or give your own as file.py:name" * self.extensible
+            raise BadInput(f"{self.name} {value!r} is unknown: choose one of {', '.join(self.names)}{more}")
         if not isinstance(value, self.kind):
             raise self.refuse(value, f"of type {self.kind.__name__}")
         return value

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from smcda import __version__
 from smcda._options import Option, options
+from smcda._plugins import is_reference
 from smcda.config import ProcessConfig, RunConfig, SamplerConfig
 from smcda.errors import BadInput, SmcdaError, configure_logging
 
@@ -24,7 +25,7 @@ exit codes: 0 done, 1 failed, 2 bad input, 3 diverged (no particle has a finite 
 
 example, with the images that come with the package:
   smcda data mnist --bundled --out mnist.npz
-  smcda run --data mnist.npz --network lenet5 --scheme linear --kernel hmc --seed 0 --out run \\
+  smcda run --data mnist.npz --model lenet5 --scheme linear --kernel hmc --seed 0 --out run \\
             --particles 10 --iterations 50 --step-size 0.01 --batch-size 100
 """
 METAVARS = {int: "N", float: "X", str: "NAME", Path: "PATH"}
@@ -74,6 +75,17 @@ def add_option(group: argparse._ActionsContainer, option: Option) -> None:
         group.add_argument(name, action="store_true", help=described)
         return
 
+    if option.is_list:
+        group.add_argument(
+            name,
+            action="append",
+            default=None,
+            type=str,
+            metavar=option.symbol,
+            help=f"{described}; repeatable",
+        )
+        return
+
     def parse(text: str) -> Any:
         return text if text in option.words else option.kind(text)
 
@@ -90,7 +102,7 @@ def add_option(group: argparse._ActionsContainer, option: Option) -> None:
 
 def _add_data(parser: _Parser) -> None:
     """Add the arguments of `prepare`, by their names there."""
-    parser.add_argument("name", metavar="dataset", help="mnist or fashion_mnist")
+    parser.add_argument("name", metavar="dataset", help="mnist, fashion_mnist or kmnist")
     parser.add_argument("--out", type=Path, required=True, metavar="F.npz", help="the file to write")
     parser.add_argument(
         "--bundled", action="store_true", help="the small subset inside the package (offline)"
@@ -146,34 +158,43 @@ def _data(given: argparse.Namespace) -> None:
 
 
 def _run(given: argparse.Namespace) -> None:
-    """Sample the posterior of a network's weights and write metrics.json and trace.csv into a folder.
+    """Sample the posterior of a model's parameters and write metrics.json and trace.csv into a folder.
 
-    Defaults are the published values where there are any.
+    For the built-in networks defaults are the published values where there are any; for a model of your own
+    the sampler is adaptive and needs no tuning.
     """
     from smcda.parallel.gpu_lock import reserve_gpus
 
     process = ProcessConfig(**_values(given, ProcessConfig))
-    # The built-in networks are the published study's.
-    settings: dict[str, Any] = {"scheme": "full_batch"} | _values(given, SamplerConfig)
-    config = RunConfig(sampler=SamplerConfig(**settings), **_values(given, RunConfig))
+    settings, run = _values(given, SamplerConfig), _values(given, RunConfig)
+    if not is_reference(run["model"]):
+        # The built-in networks are the published study's.
+        settings: dict[str, Any] = {"scheme": "full_batch"} | settings
+    config = RunConfig(sampler=SamplerConfig(**settings), **run)
+    assert config.sampler is not None
     if process.threads is not None:
         # Read by XLA when its CPU device is first used, which nothing has done yet.
         os.environ["NPROC"] = str(process.threads)
     # Reserved before JAX looks at the devices, and held until the run is over.
     with reserve_gpus(process.device, config.sampler.devices or 1):
-        results = _sample(config, process)
+        metrics = _sample(config, process)
     if not process.quiet:
-        print(
-            f"test accuracy {results['test_accuracy']:.2f} %, test log-likelihood "
-            f"{results['test_log_likelihood']:.4f}, {results['runtime_s']:.1f} s of sampling: {config.out}"
-        )
+        print(", ".join([*_scores(metrics), f"{metrics['runtime_s']:.1f} s of sampling: {config.out}"]))
+
+
+def _scores(metrics: dict[str, Any]) -> list[str]:
+    """Test scores in words, the log-likelihood last; none without test data."""
+    names = sorted((name for name in metrics if name.startswith("test_")), key="test_log_likelihood".__eq__)
+    words = {name: name.replace("_", " ").replace("log likelihood", "log-likelihood") for name in names}
+    formats = {"test_accuracy": ".2f", "test_log_likelihood": ".4f"}
+    return [
+        f"{words[name]} {metrics[name]:{formats.get(name, '.4g')}}" + " %" * (name == "test_accuracy")
+        for name in names
+    ]
 
 
 def _sample(config: RunConfig, process: ProcessConfig) -> dict[str, Any]:
     import jax
-
-    from smcda.run.progress import choose_view
-    from smcda.run.runner import execute
 
     if process.device == "cpu":
         jax.config.update("jax_platforms", "cpu")
@@ -184,7 +205,10 @@ def _sample(config: RunConfig, process: ProcessConfig) -> dict[str, Any]:
             "device gpu is not there: install the extra (pip install 'smcda[cuda]') on a machine with an "
             "NVIDIA GPU, or choose --device cpu"
         )
-    return execute(config, choose_view(process.quiet))
+    from smcda.runs.progress import choose_view
+    from smcda.runs.runner import execute
+
+    return execute(config, choose_view(process.quiet)).metrics
 
 
 def _bench(given: argparse.Namespace) -> None:
@@ -209,7 +233,7 @@ def _values(given: argparse.Namespace, config: type) -> dict[str, Any]:
 
 COMMANDS = {
     "data": (_data, _add_data, "prepare a dataset as one verified file"),
-    "run": (_run, _add_run, "sample the posterior of a network's weights"),
+    "run": (_run, _add_run, "sample the posterior of a model's parameters"),
     "bench": (_bench, _add_bench, "measure how fast this machine samples"),
 }
 

@@ -6,14 +6,17 @@ package, such as ``SCHEDULES``, are looked up when they are first needed. A valu
 `BadInput` with the value, the rule and what to do.
 """
 
+import ast
 import dataclasses
 import os
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Literal
 
-from smcda._options import check, option
+from smcda._options import check, option, options
+from smcda._plugins import is_reference, look_up, name_of
 from smcda.errors import BadInput
 
 FAN_IN: Literal["fan_in"] = "fan_in"
@@ -26,8 +29,11 @@ KERNELS = "smcda.smc.kernels:KERNELS"
 TARGETS = "smcda.smc.target:TARGETS"
 RESAMPLERS = "smcda.smc.resampling:RESAMPLERS"
 MODELS = "smcda.models.lenet:MODELS"
+LIKELIHOODS = "smcda.models.likelihoods:LIKELIHOODS"
 CHOSEN = "chosen for the device"
 ADAPTIVE = "adaptive"
+WORDS = {"true": True, "false": False, "null": None}
+"""YAML's names of values that Python calls otherwise."""
 
 
 def cache_dir() -> Path:
@@ -43,13 +49,16 @@ class SamplerConfig:
     (`for_data`). J is not published.
     """
 
-    scheme: str = option(
+    scheme: str | Callable[..., Any] = option(
         None,
         "data-annealing scheme",
         choices=SCHEDULES,
+        extensible=True,
         unset=f"{ADAPTIVE}; full_batch for the built-in networks",
     )
-    kernel: str = option("hmc", "move: Langevin (ld) or Hamiltonian (hmc) dynamics", choices=KERNELS)
+    kernel: str | Any = option(
+        "hmc", "move: Langevin (ld) or Hamiltonian (hmc) dynamics", choices=KERNELS, extensible=True
+    )
     particles: int = option(None, "number of particles", symbol="J", at_least=2, unset="100; adaptive: 1000")
     iterations: int = option(
         None,
@@ -87,13 +96,23 @@ class SamplerConfig:
     adjusted: bool = option(
         False, "Metropolis-adjusted moves, with their step size adapted; adaptive: always"
     )
-    resampling: str = option(
-        None, "how ancestors are drawn", choices=RESAMPLERS, unset="multinomial; systematic where adjusted"
+    resampling: str | Callable[..., Any] = option(
+        None,
+        "how ancestors are drawn",
+        choices=RESAMPLERS,
+        extensible=True,
+        unset="multinomial; systematic where adjusted",
     )
     weight_target: str = option(
         "current",
         "target that weights the start of an unadjusted move, current (as published) or previous (exact)",
         choices=("current", "previous"),
+    )
+    weighting: str = option(
+        "target",
+        "weights of unadjusted moves: by the target (as published), by the likelihood without N/M (plain), "
+        "or none, all particles counting equally",
+        choices=("target", "plain", "none"),
     )
     ess_target: float = option(
         0.5,
@@ -117,9 +136,13 @@ class SamplerConfig:
     )
     micro_batch: int | None = option(None, "examples that XLA evaluates at once", at_least=1, unset=CHOSEN)
     particle_chunk: int | None = option(None, "particles XLA evaluates at once", at_least=1, unset=CHOSEN)
-    devices: int | None = option(
-        None, "devices for the particles", at_least=1, unset="all that divide J; one where adjusted"
+    precision: str = option(
+        "float32",
+        "matrix products on a GPU: exact (float32), as exact by three in TF32 each (tf32x3), or rounded "
+        "to TF32, which adds noise to the weights (tf32); CPUs always use float32",
+        choices=("float32", "tf32x3", "tf32"),
     )
+    devices: int | None = option(None, "devices for the particles", at_least=1, unset="all that divide J")
 
     def __post_init__(self) -> None:
         check(self)
@@ -132,12 +155,16 @@ class SamplerConfig:
                 f"step_size is {self.step_size:g}, but adjusted moves adapt theirs: leave it out, "
                 f"or choose an unadjusted scheme other than {ADAPTIVE}"
             )
-        kernel = resolve_name(KERNELS)[self.kernel]
+        kernel = look_up(KERNELS, self.kernel)
+        if not hasattr(kernel, "default_steps"):
+            raise BadInput(f"kernel {name_of(self.kernel)} is not a smcda.smc.kernels.Kernel: make it one")
         if kernel.steps_are_fixed and self.leapfrog_steps not in (None, kernel.default_steps):
             raise BadInput(
-                f"leapfrog_steps is {self.leapfrog_steps}, but kernel {self.kernel} always makes "
+                f"leapfrog_steps is {self.leapfrog_steps}, but kernel {name_of(self.kernel)} always makes "
                 f"{kernel.default_steps}: leave it out, or use kernel hmc"
             )
+        if self.adjusted and self.weighting != "target":
+            raise BadInput(f"weighting is {self.weighting}, but adjusted moves need target: leave it out")
         if self.is_adaptive:
             self._fill(particles=1000, iterations=5000, target="plain")
         if self.adjusted:
@@ -151,6 +178,11 @@ class SamplerConfig:
         for name, value in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
+
+    def described(self) -> dict[str, Any]:
+        """Every option by name, with objects of the user's own by theirs."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return values | {name: name_of(values[name]) for name in ("scheme", "kernel", "resampling")}
 
     @property
     def is_adaptive(self) -> bool:
@@ -180,19 +212,43 @@ class SamplerConfig:
 class RunConfig:
     """What to run, on which data, and where the results go."""
 
-    data: Path = option(MISSING, "dataset, an .npz as `smcda data` writes it", symbol="F.npz")
-    network: str = option(MISSING, "network", choices=MODELS)
+    data: Path = option(
+        MISSING, "dataset, an .npz with train_x, train_y and perhaps test_x, test_y", symbol="F.npz"
+    )
+    model: str = option(
+        MISSING,
+        "network; your own is a function (example_x, **options) that returns a Flax module or a Model",
+        choices=MODELS,
+        extensible=True,
+    )
     out: Path = option(MISSING, "folder for the results", symbol="DIR")
+    model_options: tuple[str, ...] = option((), "options of your own model", symbol="KEY=VALUE")
+    likelihood: str | None = option(
+        None,
+        "what the outputs of your own Flax module mean",
+        choices=LIKELIHOODS,
+        unset="categorical for whole numbers",
+    )
     seed: int = option(0, "seed of the data order and of every draw", at_least=0, at_most=MAX_SEED)
-    sampler: SamplerConfig = dataclasses.field(default_factory=lambda: SamplerConfig(scheme="full_batch"))
+    sampler: SamplerConfig | None = None
     batch_norm: bool = option(False, "batch normalisation in fashion_cnn")
-    prior_scale: PriorScale = option(
-        DEFAULT_PRIOR_SCALE,
+    prior_scale: PriorScale | None = option(
+        None,
         f"prior standard deviation of every weight, or {FAN_IN} for 1/sqrt(fan_in) per layer",
         symbol="S",
+        unset=f"{DEFAULT_PRIOR_SCALE:g}; your own Flax module: {FAN_IN}, your own Model: as it says",
         # Squares of these, and sums of such squares, are still numbers in float32.
         at_least=1e-6,
         at_most=1e6,
+    )
+    start: str = option(
+        "prior",
+        "where the first particles come from, the prior, or a network's usual initialisation (kernels "
+        "truncated normal of variance 1/fan_in, biases zero)",
+        choices=("prior", "lecun"),
+    )
+    start_seed: int | None = option(
+        None, "seed of the first particles", at_least=0, at_most=MAX_SEED, unset="seed"
     )
     evaluate_every: int = option(10, "iterations between test evaluations", at_least=1)
     save_posterior: bool = option(False, "also write posterior.npz")
@@ -211,8 +267,31 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         check(self)
-        if self.batch_norm and not hasattr(resolve_name(MODELS)[self.network], "batch_norm"):
-            raise BadInput(f"batch_norm is not an option of network {self.network}: leave it out")
+        if self.sampler is None:
+            # The built-in networks are the published study's.
+            scheme = "full_batch" if self.is_built_in else ADAPTIVE
+            object.__setattr__(self, "sampler", SamplerConfig(scheme=scheme))
+        if self.is_built_in:
+            self._check_built_in()
+        elif self.batch_norm:
+            raise BadInput("batch_norm is an option of fashion_cnn: leave it out")
+        else:
+            parse_options(self.model_options)
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether the model is one of the package's networks."""
+        return not is_reference(self.model)
+
+    def _check_built_in(self) -> None:
+        assert self.sampler is not None
+        if self.prior_scale is None:
+            object.__setattr__(self, "prior_scale", DEFAULT_PRIOR_SCALE)
+        for name in ("model_options", "likelihood"):
+            if getattr(self, name):
+                raise BadInput(f"{name} is for a model of your own, not for {self.model}: leave it out")
+        if self.batch_norm and not hasattr(resolve_name(MODELS)[self.model], "batch_norm"):
+            raise BadInput(f"batch_norm is not an option of model {self.model}: leave it out")
         batch, first = self.sampler.batch_size, self.sampler.initial_batch
         if self.batch_norm and batch and first and first % batch:
             raise BadInput(
@@ -228,8 +307,34 @@ class RunConfig:
     @property
     def checkpoints(self) -> Path:
         """The folder for checkpoints: beside `out` rather than inside, which a workflow may clear."""
-        out = self.out.resolve()
-        return self.checkpoint_dir or out.parent / f"{out.name}.checkpoints"
+        return self.checkpoint_dir or checkpoints_beside(self.out)
+
+
+def checkpoints_beside(out: Path) -> Path:
+    """The folder for checkpoints of results in `out`."""
+    out = out.resolve()
+    return out.parent / f"{out.name}.checkpoints"
+
+
+def check_run_options(**values: Any) -> None:
+    """Refuse values of options of `RunConfig` that break their rules."""
+    known = {each.name: each for each in options(RunConfig)}
+    for name, value in values.items():
+        known[name].check(value)
+
+
+def parse_options(texts: tuple[str, ...]) -> dict[str, Any]:
+    """``("width=32", "activation=relu")`` as keyword arguments; values are Python literals, or else text."""
+    parsed = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise BadInput(f"model_options {text!r} is not of the form key=value, with a name as key")
+        try:
+            parsed[name] = WORDS[value] if value in WORDS else ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            parsed[name] = value
+    return parsed
 
 
 @dataclass(frozen=True)

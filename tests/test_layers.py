@@ -7,12 +7,12 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "smcda"
 LAYERS = (
-    {"config", "errors", "_io", "_options"},
+    {"config", "errors", "_io", "_options", "_plugins"},
     {"smc"},
     {"models"},
     {"data"},
     {"parallel"},
-    {"run"},
+    {"runs"},
     {"cli", "bench"},
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
@@ -59,8 +59,8 @@ def test_every_module_has_a_layer():
 
 def test_an_upward_import_would_be_found(tmp_path):
     (tmp_path / "smc").mkdir()
-    (tmp_path / "smc" / "bad.py").write_text("def f():\n    from smcda.run import loop\n")
-    assert upward_imports(tmp_path) == ["smc/bad.py imports smcda.run"]
+    (tmp_path / "smc" / "bad.py").write_text("def f():\n    from smcda.runs import loop\n")
+    assert upward_imports(tmp_path) == ["smc/bad.py imports smcda.runs"]
 
 
 def test_importing_the_algorithm_imports_nothing_else_of_the_package():
@@ -69,7 +69,7 @@ def test_importing_the_algorithm_imports_nothing_else_of_the_package():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found = done.stdout.split()
     assert "smcda.smc.sampler" in found
-    forbidden = ("smcda.models", "smcda.data", "smcda.parallel", "smcda.run", "filelock", "orbax", "flax")
+    forbidden = ("smcda.models", "smcda.data", "smcda.parallel", "smcda.runs", "filelock", "orbax", "flax")
     assert [name for name in found if name.startswith(forbidden)] == []
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 SCHEMES = ("constant", "full_batch", "constant_to_refine", "linear", "automated", "smooth_data_annealing")
 DEFAULTS = {
-    "--network": "lenet5", "--kernel": "hmc", "--seed": "1", "--prior-scale": "0.1", "--particles": "4",
+    "--model": "lenet5", "--kernel": "hmc", "--seed": "1", "--prior-scale": "0.1", "--particles": "4",
     "--iterations": "12", "--step-size": "0.02", "--batch-size": "20", "--initial-batch": "20",
     "--resampling": "multinomial", "--weight-target": "current", "--delta-entropy": "1.0",
     "--beta-restart": "0.1", "--refine-from": "0.75", "--evaluate-every": "4", "--checkpoint-every": "0",
@@ -45,7 +45,7 @@ for command in commands:
 
 def cases() -> dict[str, list[str]]:
     """Arguments of each run, by name."""
-    cnn = {"--network": "fashion_cnn", "--scheme": "linear", "--batch-norm": ""}
+    cnn = {"--model": "fashion_cnn", "--scheme": "linear", "--batch-norm": ""}
     sda = {"--scheme": "smooth_data_annealing"}
     chosen = {f"{s} {k}": {"--scheme": s, "--kernel": k} for s in SCHEMES for k in ("ld", "hmc")} | {
         "batch norm, native": cnn,

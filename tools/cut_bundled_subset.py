@@ -1,6 +1,6 @@
 """Cut the subset that comes with the package from the canonical files of every dataset.
 
-From each dataset the first 200 training and the first 100 test images of each of the ten
+From each bundled dataset the first 200 training and the first 100 test images of each of the ten
 classes, in the order of the IDX files: balanced, the same for everybody, and 2,000 and 1,000
 images in all. The canonical files are verified as `smcda data` verifies them, and running this
 again writes the same bytes.
@@ -47,7 +47,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=sources.BUNDLED, help="folder to write to")
     arguments = parser.parse_args()
     try:
-        for name in sources.DATASETS:
+        for name in sources.SUBSETS:
             path = arguments.out / f"{name}.npz"
             datasets.save(path, cut(sources.read_mirror(name, arguments.mirror)))
             print(f"{path}: {path.stat().st_size:,} bytes, sha256 {datasets.load(path).sha256}")

@@ -36,6 +36,7 @@ from smcda.errors import BadInput
 DATASETS = {
     "mnist": "https://storage.googleapis.com/cvdf-datasets/mnist/",
     "fashion_mnist": "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+    "kmnist": "http://codh.rois.ac.jp/kmnist/dataset/kmnist/",
 }
 """The address under which TFDS, which uses the same names, registered the four files of each dataset."""
 
@@ -48,6 +49,9 @@ FILES = {
 """The canonical file of each array."""
 
 BUNDLED = Path(__file__).parent / "bundled"
+SUBSETS = ("mnist", "fashion_mnist")
+"""The datasets with a subset in that folder."""
+
 ANSWER_SECONDS = 6.0  # a server that takes longer to begin its answer counts as out of reach
 
 
@@ -69,6 +73,8 @@ def prepare(
         raise BadInput(f"dataset {name!r} is unknown; choose one of {', '.join(DATASETS)}")
     if bundled and mirror is not None:
         raise BadInput(f"--bundled and --mirror {mirror} name two sources for {name}; give only one of them")
+    if bundled and name not in SUBSETS:
+        raise BadInput(f"{name} is not bundled; leave out --bundled (in config.yaml: source: full)")
     try:
         save(out, _first(_read(name, mirror, cache, bundled), n_train, n_test))
     except OSError as error:
@@ -146,15 +152,25 @@ def _parse_idx(path: Path, content: bytes, n_dimensions: int) -> UInt8[np.ndarra
 
 def _registered(name: str) -> dict[str, Any]:
     """Return TFDS's registered size and checksum of every file of a dataset, by address."""
-    import tensorflow_datasets as tfds  # heavy, and of use only here and in _download
+    return _tfds(name).builder_cls(name).url_infos or {}
 
-    return tfds.builder_cls(name).url_infos or {}
+
+def _tfds(name: str) -> Any:
+    """TensorFlow Datasets, which is heavy, and of use for the full data only."""
+    try:
+        import tensorflow_datasets as tfds
+    except ImportError as error:
+        raise BadInput(
+            f"files and checksums of {name} come from tensorflow-datasets, which is not installed: "
+            "pip install 'smcda[workflow]', or take --bundled"
+        ) from error
+    return tfds
 
 
 def _download(name: str, cache: Path | None) -> dict[str, Path]:
     """Return where TFDS keeps the four files, after downloading those that were not there yet."""
+    tfds = _tfds(name)
     import requests
-    import tensorflow_datasets as tfds
     from tensorflow_datasets.core.constants import DATA_DIR
     from tensorflow_datasets.core.download.download_manager import NonMatchingChecksumError
 

@@ -1,16 +1,20 @@
-"""What the sampler and the predictor need to know of a model."""
+"""What is sampled: a model's predictions, what they mean, and what its parameters are before the data."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jaxtyping import Array
 
+from smcda.models.flat import Parameters
 from smcda.models.likelihoods import Likelihood
-from smcda.models.priors import Prior
+from smcda.models.priors import Prior, PriorLike, joint
 from smcda.smc.likelihood import BatchLikelihood, LogLikelihood
 
-ParticleOutputs = Callable[[Array, Array], Array]
+ParticleOutputs = Callable[[Array, Any], Any]
 """``(particles, x) -> outputs`` of each particle on each example, for flat particles."""
+
+Predict = Callable[[Parameters, Any], Any]
 
 
 class FastCode(NamedTuple):
@@ -24,18 +28,57 @@ class FastCode(NamedTuple):
     name: str
 
 
-class Model(NamedTuple):
-    """A likelihood and a prior and, for a model that is to be tested, its predictions.
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """A model with a likelihood and a prior.
 
-    ``log_likelihood(parameters, x, y)`` is the log-likelihood of each example of a slice, while sampling;
-    ``predict(parameters, x)`` the outputs that `likelihood` turns into a predictive. `native` builds or loads
-    a faster implementation for CPUs. Where `minibatch` is given, examples depend on each other in groups of
-    that many (batch normalisation), which must not be cut any further.
+    Attributes:
+        predict: ``(parameters, x)`` to outputs, one row per example of a slice.
+        likelihood: what outputs mean, one of `smcda.likelihoods`.
+        prior: over the parameters, one of `smcda.priors` or a dictionary of them.
+        predict_in_training: the same as `predict` while sampling, where that differs (batch normalisation).
+        native: builds or loads a faster implementation for CPUs.
+        minibatch: number of examples that depend on each other, and must not be cut any further.
+
     """
 
-    log_likelihood: LogLikelihood
-    prior: Prior
-    predict: Callable[[Any, Any], Array] | None = None
-    likelihood: Likelihood | None = None
+    predict: Predict | None
+    likelihood: Likelihood | None
+    prior: PriorLike
+    predict_in_training: Predict | None = None
     native: Callable[[], FastCode] | None = None
     minibatch: int | None = None
+    given_log_likelihood: LogLikelihood | None = dataclasses.field(default=None, repr=False)
+
+    @classmethod
+    def from_log_likelihood(cls, log_likelihood: LogLikelihood, prior: PriorLike) -> "Model":
+        """A model of which only ``(parameters, x, y) -> log-likelihood of each example`` is known."""
+        return cls(None, None, prior, given_log_likelihood=log_likelihood)
+
+    @property
+    def joint_prior(self) -> Prior:
+        """The prior over everything that is sampled: the parameters, and the likelihood's own if it has some.
+
+        With some, parameters are a dictionary of ``model`` and ``likelihood``.
+        """
+        if self.likelihood is None or self.likelihood.prior is None:
+            return joint(self.prior)
+        return joint({"model": self.prior, "likelihood": self.likelihood.prior})
+
+    def outputs(self, parameters: Parameters, x: Any) -> Any:
+        """What the likelihood takes: predictions and, where it has some, its own parameters."""
+        assert self.predict is not None
+        return self._apply(self.predict, parameters, x)
+
+    def log_likelihood(self, parameters: Parameters, x: Any, y: Any) -> Array:
+        """Log-likelihood of each example of a slice, as it is sampled."""
+        if self.given_log_likelihood is not None:
+            return self.given_log_likelihood(parameters, x, y)
+        predict = self.predict_in_training or self.predict
+        assert predict is not None and self.likelihood is not None
+        return self.likelihood.log_prob(self._apply(predict, parameters, x), y)
+
+    def _apply(self, predict: Predict, parameters: Parameters, x: Any) -> Any:
+        if self.likelihood is None or self.likelihood.prior is None:
+            return predict(parameters, x)
+        return predict(parameters["model"], x), parameters["likelihood"]

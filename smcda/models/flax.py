@@ -1,36 +1,81 @@
-"""A Flax module as a `Model`."""
+"""A Flax module, of linen or of nnx, as a `Model`."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-from flax import linen as nn
-from jaxtyping import Array
+from flax import linen, nnx
 
+from smcda.errors import BadInput
 from smcda.models.base import Model
+from smcda.models.flat import Parameters, Shapes
 from smcda.models.likelihoods import Likelihood
-from smcda.models.priors import Parameters, Prior
+from smcda.models.priors import PriorLike, fit
 
-
-def parameter_shapes(module: nn.Module, example_x: Any) -> Any:
-    """Shapes of a module's parameters, without computing any; of `example_x` only shape and dtype matter."""
-    example = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), example_x)
-    return jax.eval_shape(lambda x: module.init(jax.random.key(0), x), example)["params"]
+Module = linen.Module | nnx.Module
 
 
 def from_flax(
-    module: nn.Module, likelihood: Likelihood, prior: Prior, *test_arguments: Any, **more: Any
+    module: Module,
+    example_x: Any,
+    likelihood: Likelihood,
+    prior: PriorLike,
+    *test_arguments: Any,
+    **more: Any,
 ) -> Model:
-    """Wrap a module whose outputs `likelihood` understands.
+    """Make a `Model` of a Flax module.
 
-    `test_arguments` follow x when the module predicts (batch normalisation takes its statistics from them);
-    `more` are fields of `Model`.
+    Args:
+        module: of `flax.linen`, or an instance of an `flax.nnx` one, whose own parameter values do not count.
+        example_x: some inputs, or arrays of their shape; the number of examples does not matter.
+        likelihood: what the module's outputs mean, such as ``likelihoods.categorical()``.
+        prior: over the module's parameters. Scalars extend to all weights: ``priors.normal(scale=0.1)``.
+        *test_arguments: follow x when the module predicts (batch normalisation).
+        **more: fields of `Model`.
+
     """
+    shapes, apply = parameters_of(module, example_x)
 
-    def log_likelihood(parameters: Parameters, x: Any, y: Any) -> Array:
-        return likelihood.log_prob(module.apply({"params": parameters}, x), y)
+    def predict(parameters: Parameters, x: Any) -> Any:
+        return apply(parameters, x, *test_arguments)
 
-    def predict(parameters: Parameters, x: Any) -> Array:
-        return jnp.asarray(module.apply({"params": parameters}, x, *test_arguments))
+    return Model(
+        predict,
+        likelihood,
+        fit(prior, shapes),
+        predict_in_training=apply if test_arguments else None,
+        **more,
+    )
 
-    return Model(log_likelihood, prior, predict, likelihood, **more)
+
+def parameters_of(module: Module, example_x: Any) -> tuple[Shapes, Callable[..., Any]]:
+    """Shapes of a module's parameters, and ``(parameters, x, ...) -> outputs``; nothing is computed."""
+    if isinstance(module, nnx.Module):
+        return _of_nnx(module)
+    if not isinstance(module, linen.Module):
+        raise BadInput(f"{type(module).__name__} is not a Flax module: give one of flax.linen or flax.nnx")
+    example = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), leaf.dtype), example_x)
+    variables = jax.eval_shape(lambda x: module.init(jax.random.key(0), x), example)
+    if others := [name for name in variables if name != "params"]:
+        raise BadInput(
+            f"{type(module).__name__} keeps {', '.join(others)} beside its parameters, which "
+            "a sampler can't: use a module without (no running averages)"
+        )
+    if not jax.tree.leaves(variables):
+        raise BadInput(f"{type(module).__name__} has no parameters: there is nothing to sample")
+    return variables["params"], lambda parameters, *x: module.apply({"params": parameters}, *x)
+
+
+def _of_nnx(module: nnx.Module) -> tuple[Shapes, Callable[..., Any]]:
+    graph, state, rest = nnx.split(module, nnx.Param, ...)
+    values = nnx.to_pure_dict(state)
+    if not jax.tree.leaves(values):
+        raise BadInput(f"{type(module).__name__} has no parameters: there is nothing to sample")
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), values)
+
+    def apply(parameters: Parameters, *x: Any) -> Any:
+        filled = jax.tree.map(lambda leaf: leaf, state)
+        nnx.replace_by_pure_dict(filled, parameters)
+        return nnx.merge(graph, filled, rest)(*x)  # pyright: ignore[reportCallIssue]
+
+    return shapes, apply

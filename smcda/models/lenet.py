@@ -15,10 +15,10 @@ from jaxtyping import Array, Float, UInt8
 from smcda.config import DEFAULT_PRIOR_SCALE, PriorScale
 from smcda.models import native
 from smcda.models.base import Model
-from smcda.models.conv_pool import ConvPool, avg_pool_tile, max_pool_tile
-from smcda.models.flax import from_flax, parameter_shapes
+from smcda.models.conv_pool import ConvMaxTanh, ConvTanhMean
+from smcda.models.flax import from_flax
 from smcda.models.likelihoods import categorical
-from smcda.models.priors import equal_scale, fan_in
+from smcda.models.priors import of_scale
 
 N_CLASSES = 10
 EXAMPLE = jax.ShapeDtypeStruct((1, 28, 28), jnp.uint8)
@@ -35,8 +35,8 @@ class LeNet5(nn.Module):
     def __call__(self, images: Images) -> Float[Array, "image 10"]:
         """Logits of each image."""
         x = _pixels(images)
-        x = ConvPool(6, 5, padding=2, pool=avg_pool_tile, activation=jnp.tanh, name="conv1")(x)
-        x = ConvPool(16, 5, padding=0, pool=avg_pool_tile, activation=jnp.tanh, name="conv2")(x)
+        x = ConvTanhMean(6, 5, padding=2, name="conv1")(x)
+        x = ConvTanhMean(16, 5, padding=0, name="conv2")(x)
         x = x.reshape(len(x), -1)
         x = jnp.tanh(nn.Dense(120, name="dense1")(x))
         x = jnp.tanh(nn.Dense(84, name="dense2")(x))
@@ -58,11 +58,9 @@ class FashionCNN(nn.Module):
         n_reference = 0 if reference is None else len(reference)
         if reference is not None:
             images = jnp.concatenate([reference, images])
-        normalise = partial(_normalise, n_reference=n_reference) if self.batch_norm else lambda tiles: tiles
-        # tanh rises monotonically, so it commutes with the maximum: a quarter of the evaluations.
         x = _pixels(images)
-        x = jnp.tanh(ConvPool(8, 3, padding=1, pool=max_pool_tile, activation=normalise, name="conv1")(x))
-        x = jnp.tanh(ConvPool(16, 3, padding=1, pool=max_pool_tile, activation=normalise, name="conv2")(x))
+        x = ConvMaxTanh(8, 3, padding=1, batch_norm=self.batch_norm, name="conv1")(x, n_reference)
+        x = ConvMaxTanh(16, 3, padding=1, batch_norm=self.batch_norm, name="conv2")(x, n_reference)
         x = x[n_reference:].reshape(len(x) - n_reference, -1)
         x = jnp.tanh(nn.Dense(120, name="dense1")(x))
         return nn.Dense(N_CLASSES, name="dense2")(x)
@@ -81,13 +79,12 @@ def make_model(
     statistics of these themselves at test time.
     """
     module = MODELS[name]() if reference is None else MODELS[name](batch_norm=True)
-    shapes = parameter_shapes(module, EXAMPLE)
-    prior = fan_in(shapes) if isinstance(prior_scale, str) else equal_scale(shapes, prior_scale)
     test_arguments = () if reference is None else (reference,)
     return from_flax(
         module,
+        EXAMPLE,
         categorical(),
-        prior,
+        of_scale(prior_scale),
         *test_arguments,
         native=partial(native.load, name, reference) if name in native.NETWORKS else None,
         minibatch=None if reference is None else len(reference),
@@ -96,12 +93,3 @@ def make_model(
 
 def _pixels(images: Images) -> Float[Array, "image 28 28 1"]:
     return images[..., None].astype(jnp.float32) / 255
-
-
-def _normalise(
-    tiles: Float[Array, "image *any channel"], n_reference: int
-) -> Float[Array, "image *any channel"]:
-    source = tiles[:n_reference] if n_reference else tiles
-    axes = tuple(range(tiles.ndim - 1))
-    mean, variance = jnp.mean(source, axes), jnp.var(source, axes)
-    return (tiles - mean) / jnp.sqrt(variance + 1e-5)

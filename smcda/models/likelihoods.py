@@ -1,107 +1,266 @@
-r"""Likelihoods: the log-probability of an example, the posterior predictive, and how good it is.
+r"""Likelihoods: what a model's outputs mean, the posterior predictive, and how good it is.
 
 The predictive is the mixture of the particles' own predictions under the posterior weights,
 
     p(y | x) = sum_j w_j p(y | x, theta_j).
 
-The device computes the mixture and each class's share of the weighted votes; both are small, so the
-metrics are then taken on the host, in double precision.
+The device computes the mixture, example by example; that is little, so the metrics are then taken on the
+host, in double precision.
+
+| likelihood | outputs of the model | y | predictive | metrics |
+| --- | --- | --- | --- | --- |
+| `categorical` | logits (n, classes) | integers from 0 | probabilities | accuracy, log-likelihood, ECE, ... |
+| `bernoulli` | logits (n,) | 0 or 1 | probability of 1 | the same |
+| `gaussian` | means (n,) or (n, d) | real numbers | mean and sd | RMSE, log-likelihood, coverage |
+| `poisson` | log-rates (n,) | counts | mean and sd | the same |
+| `custom` | anything | anything | none | log-likelihood |
+
+Outputs of shape (n, 1), as a last dense layer gives them, count as (n,), and so do such y.
 """
 
+import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Integer, Shaped
+from jax.scipy.special import gammaincc, gammaln, ndtr
+from jaxtyping import Array, Float
 
-N_BINS = 15
+from smcda.errors import BadInput
+from smcda.models.classes import mix_classes, score_classes
+from smcda.models.priors import Prior, joint, normal
+
+INTERVAL = 0.9
+"""Probability of the central interval whose coverage is reported."""
 
 
-class Likelihood(NamedTuple):
-    """What the outputs of a model mean.
+@dataclasses.dataclass(frozen=True)
+class Likelihood:
+    """What the outputs of a model mean. `outputs` are those of one particle, or of all where it says so.
 
-    ``log_prob(outputs, y)`` is the log-probability of each example. ``mixture(outputs, log_weights)`` turns
-    the outputs of all particles into the predictive, on the device; ``metrics(predictive, y)`` scores it, on
-    the host. `headline` names the metric that progress shows.
+    Attributes:
+        name: as the command line knows it.
+        log_prob: ``(outputs, y)`` to the log-probability of each example.
+        score: ``(outputs of all, log_weights, y)`` to what `metrics` needs of each example, on the device.
+        metrics: ``(score, y)`` to the test metrics, on the host.
+        headline: the metric that progress shows.
+        predictive: ``(outputs of all, log_weights)`` to what `Result.predict` gives; None if there is none.
+        check: ``(outputs, y)`` to a complaint if they do not fit, or None; of outputs only the shape counts.
+        prior: of parameters of its own. Then `outputs` is a pair: the model's, and these.
+
     """
 
+    name: str
     log_prob: Callable[[Any, Any], Array]
-    mixture: Callable[[Any, Array], Any]
+    score: Callable[[Any, Array, Any], Any]
     metrics: Callable[[Any, Any], dict[str, Any]]
     headline: str
+    predictive: Callable[[Any, Array], Any] | None = None
+    check: Callable[[Any, Any], str | None] = lambda outputs, y: None
+    prior: Prior | None = None
 
 
-class ClassPredictive(NamedTuple):
-    """Log-probabilities of the mixture, and the weight of the particles that vote for each class."""
+class Prediction(NamedTuple):
+    """Mean and standard deviation of the posterior predictive, for every example."""
 
-    log_probabilities: Float[np.ndarray | Array, "example label"]
-    votes: Float[np.ndarray | Array, "example label"]
+    mean: np.ndarray | Array
+    sd: np.ndarray | Array
 
 
 def categorical() -> Likelihood:
-    """Classes as integer labels; outputs are logits."""
-    return Likelihood(categorical_log_prob, mix_classes, class_metrics, headline="test_accuracy")
+    """Classes as integer labels from 0; outputs are logits."""
+
+    def check(outputs: Any, y: np.ndarray) -> str | None:
+        if outputs.ndim != 2 or outputs.shape[1] < 2:
+            return f"outputs of shape {outputs.shape}, but needs logits of shape (examples, classes)"
+        if y.ndim != 1 or not np.issubdtype(y.dtype, np.integer):
+            return f"y of type {y.dtype} and shape {y.shape}, but needs one integer label per example"
+        if y.min() < 0 or y.max() >= outputs.shape[1]:
+            return f"labels {y.min()} to {y.max()}, but {outputs.shape[1]} logits: labels count from 0"
+        return None
+
+    return Likelihood(
+        "categorical",
+        log_prob=categorical_log_prob,
+        score=lambda outputs, log_weights, y: mix_classes(outputs, log_weights),
+        metrics=score_classes,
+        headline="test_accuracy",
+        predictive=lambda outputs, log_weights: jnp.exp(mix_classes(outputs, log_weights).log_probabilities),
+        check=check,
+    )
 
 
-def categorical_log_prob(
-    logits: Float[Array, "example label"], y: Integer[Array, " example"]
-) -> Float[Array, " example"]:
+def categorical_log_prob(logits: Float[Array, "example label"], y: Any) -> Float[Array, " example"]:
     """Log-probability of each example's class."""
     log_probabilities = jax.nn.log_softmax(jnp.asarray(logits))
     return jnp.take_along_axis(log_probabilities, y[:, None], axis=1)[:, 0]
 
 
-def mix_classes(
-    logits: Float[Array, "particle example label"], log_weights: Float[Array, " particle"]
-) -> ClassPredictive:
-    """Mix the particles' class probabilities under their weights."""
-    # A particle of weight zero may hold NaN, which a weight alone would not keep out of the sum.
-    alive = (log_weights > -jnp.inf)[:, None, None]
-    log_weight = log_weights[:, None, None]
-    log_p = jax.nn.log_softmax(logits)
-    mixed = jax.nn.logsumexp(jnp.where(alive, log_weight + log_p, -jnp.inf), axis=0)
-    vote = jax.nn.one_hot(jnp.argmax(log_p, axis=-1), log_p.shape[-1])
-    return ClassPredictive(mixed, jnp.sum(jnp.where(alive, jnp.exp(log_weight) * vote, 0.0), axis=0))
+def bernoulli() -> Likelihood:
+    """Two classes, y = 0 or 1; outputs are the logits of y = 1."""
+
+    def two(logits: Array) -> Array:
+        logits = _column(logits)
+        return jnp.stack([jnp.zeros_like(logits), logits], axis=-1)
+
+    def of_all(outputs: Array, log_weights: Array) -> Any:
+        return mix_classes(jax.vmap(two)(outputs), log_weights)
+
+    def check(outputs: Any, y: np.ndarray) -> str | None:
+        if not np.isin(y, (0, 1)).all():
+            return f"y from {y.min()} to {y.max()}, but needs 0 or 1"
+        return _shapes_differ(outputs, y, "logits")
+
+    return Likelihood(
+        "bernoulli",
+        log_prob=lambda logits, y: categorical_log_prob(two(logits), _column(y).astype(jnp.int32)),
+        score=lambda outputs, log_weights, y: of_all(outputs, log_weights),
+        metrics=lambda score, y: score_classes(score, np.asarray(_column(y)).astype(int)),
+        headline="test_accuracy",
+        predictive=lambda outputs, log_weights: jnp.exp(of_all(outputs, log_weights).log_probabilities[:, 1]),
+        check=check,
+    )
 
 
-def class_metrics(predictive: ClassPredictive, labels: Integer[np.ndarray, " example"]) -> dict[str, Any]:
-    """Every metric of a predictive; accuracy in per cent, entropy in nats.
+def gaussian(scale: float | None = None, log_scale_prior: Prior | None = None) -> Likelihood:
+    """Real numbers with Gaussian noise of standard deviation `scale`; outputs are means.
 
-    `disagreement` is the probability that two particles drawn by weight vote for different classes,
-    `brier` the squared distance between probabilities and the truth (0 to 2), `ece` the expected
-    calibration error over equal bins of confidence.
+    Without a scale it is learnt: its logarithm is one more parameter, ``log_scale``, with prior N(0, 1)
+    unless another is given. That suits y of about unit variance.
     """
-    log_p = np.asarray(predictive.log_probabilities)
-    p = np.exp(log_p)
-    rows = np.arange(len(labels))
-    truth = np.zeros_like(p)
-    truth[rows, labels] = 1
-    bins = reliability(predictive, labels)
-    share = bins["n_examples"] / len(labels)
-    return {
-        "test_log_likelihood": float(log_p[rows, labels].mean()),
-        "test_accuracy": float(100 * np.mean(p.argmax(axis=1) == labels)),
-        "ece": float(np.sum(share * np.abs(bins["accuracy"] - bins["confidence"]))),
-        "brier": float(np.mean(np.sum((p - truth) ** 2, axis=1))),
-        "predictive_entropy": float(-np.mean(np.sum(p * np.where(p > 0, log_p, 0.0), axis=1))),
-        "disagreement": float(max(0.0, np.mean(1 - np.sum(np.asarray(predictive.votes) ** 2, axis=1)))),
-        "reliability": {name: column.tolist() for name, column in bins.items()},
-    }
+    if scale is not None and not (0 < scale < math.inf):
+        raise BadInput(f"the scale of a gaussian likelihood is {scale}, but must be above 0 and finite")
+    learnt = scale is None
+    known = None if scale is None else math.log(scale)
+
+    def split(outputs: Any) -> tuple[Array, Any]:
+        mean, log_scale = (outputs[0], outputs[1]["log_scale"]) if learnt else (outputs, known)
+        return _column(mean), log_scale
+
+    def log_prob(outputs: Any, y: Array) -> Array:
+        mean, log_scale = split(outputs)
+        z = (_column(y) - mean) * jnp.exp(-log_scale)
+        each = -0.5 * z**2 - log_scale - 0.5 * math.log(2 * math.pi)
+        return each.reshape(len(each), -1).sum(axis=1)
+
+    def moments(outputs: Any) -> tuple[Array, Array]:
+        mean, log_scale = split(outputs)
+        return mean, jnp.full_like(mean, jnp.exp(2 * log_scale))
+
+    def below(outputs: Any, y: Array) -> tuple[Array, Array]:
+        mean, log_scale = split(outputs)
+        probability = ndtr((_column(y) - mean) * jnp.exp(-log_scale))
+        return probability, probability
+
+    own = {"log_scale": normal(0.0, 1.0) if log_scale_prior is None else log_scale_prior} if learnt else None
+    return _regression("gaussian", log_prob, moments, below, lambda y: None, own)
 
 
-def reliability(
-    predictive: ClassPredictive, labels: Integer[np.ndarray, " example"]
-) -> dict[str, Shaped[np.ndarray, " bin"]]:
-    """How often the most probable class is right, by how probable it was said to be; zero in empty bins."""
-    p = np.exp(predictive.log_probabilities)
-    confidence = p.max(axis=1)
-    correct = p.argmax(axis=1) == labels
-    which = np.clip((confidence * N_BINS).astype(int), 0, N_BINS - 1)
-    count = np.bincount(which, minlength=N_BINS)
-    sums = {
-        "confidence": np.bincount(which, confidence, N_BINS),
-        "accuracy": np.bincount(which, correct, N_BINS),
-    }
-    return {name: total / np.maximum(count, 1) for name, total in sums.items()} | {"n_examples": count}
+def poisson() -> Likelihood:
+    """Counts; outputs are the logarithms of the rates."""
+
+    def log_prob(log_rate: Array, y: Array) -> Array:
+        log_rate, y = _column(log_rate), _column(y)
+        return y * log_rate - jnp.exp(log_rate) - gammaln(y + 1.0)
+
+    def moments(log_rate: Array) -> tuple[Array, Array]:
+        rate = jnp.exp(_column(log_rate))
+        return rate, rate
+
+    def below(log_rate: Array, y: Array) -> tuple[Array, Array]:
+        rate, y = jnp.exp(_column(log_rate)), _column(y).astype(jnp.float32)
+        return jnp.where(y > 0, gammaincc(jnp.maximum(y, 1.0), rate), 0.0), gammaincc(y + 1, rate)
+
+    def complain(y: np.ndarray) -> str | None:
+        whole = (y >= 0).all() and (y == np.round(y)).all()
+        return None if whole else f"y from {y.min()} to {y.max()}, but needs whole numbers of at least 0"
+
+    return _regression("poisson", log_prob, moments, below, complain)
+
+
+def custom(
+    log_prob: Callable[[Any, Any], Array], predictive: Callable[[Any, Array], Any] | None = None
+) -> Likelihood:
+    """Any likelihood: ``log_prob(outputs, y)`` is the log-probability of each example.
+
+    `predictive` is that of `Likelihood`, for `Result.predict`.
+    """
+    return Likelihood(
+        "custom",
+        log_prob=log_prob,
+        score=lambda outputs, log_weights, y: mix(jax.vmap(log_prob, (0, None))(outputs, y), log_weights),
+        metrics=lambda score, y: {"test_log_likelihood": float(np.mean(score))},
+        headline="test_log_likelihood",
+        predictive=predictive,
+    )
+
+
+LIKELIHOODS: dict[str, Callable[..., Likelihood]] = {
+    each.__name__: each for each in (categorical, bernoulli, gaussian, poisson)
+}
+"""Likelihoods that the command line knows by name."""
+
+
+def mix(log_p: Float[Array, "particle example"], log_weights: Array) -> Float[Array, " example"]:
+    """Log-probability of each example under the mixture."""
+    # A particle of weight zero may hold NaN, which a weight alone would not keep out of the sum.
+    alive = (log_weights > -jnp.inf)[:, None]
+    return jax.nn.logsumexp(jnp.where(alive, log_weights[:, None] + log_p, -jnp.inf), axis=0)
+
+
+def _regression(
+    name: str,
+    log_prob: Callable[[Any, Array], Array],
+    moments: Callable[[Any], tuple[Array, Array]],
+    below: Callable[[Any, Array], tuple[Array, Array]],
+    complain: Callable[[np.ndarray], str | None],
+    own: Any = None,
+) -> Likelihood:
+    """A likelihood of numbers: its mean and variance, P(Y < y) and P(Y <= y), and what is wrong with a y."""
+
+    def average(values: Array, log_weights: Array) -> Array:
+        alive = (log_weights > -jnp.inf).reshape(-1, *[1] * (values.ndim - 1))
+        return jnp.tensordot(jnp.exp(log_weights), jnp.where(alive, values, 0.0), 1)
+
+    def predictive(outputs: Any, log_weights: Array) -> Prediction:
+        mean, variance = jax.vmap(moments)(outputs)
+        mixed = average(mean, log_weights)
+        # The variance of the means as that of differences, which float32 needs.
+        between = average((mean - mixed) ** 2, log_weights)
+        return Prediction(mixed, jnp.sqrt(average(variance, log_weights) + between))
+
+    def score(outputs: Any, log_weights: Array, y: Array) -> dict[str, Any]:
+        low, high = (average(p, log_weights) for p in jax.vmap(below, (0, None))(outputs, y))
+        return {
+            "log_prob": mix(jax.vmap(log_prob, (0, None))(outputs, y), log_weights),
+            "mean": predictive(outputs, log_weights).mean,
+            "covered": (high >= (1 - INTERVAL) / 2) & (low <= (1 + INTERVAL) / 2),
+        }
+
+    def metrics(score: dict[str, np.ndarray], y: np.ndarray) -> dict[str, Any]:
+        residual = np.asarray(_column(y), np.float64) - score["mean"]
+        return {
+            "test_log_likelihood": float(np.mean(score["log_prob"])),
+            "test_rmse": float(np.sqrt(np.mean(residual**2))),
+            f"test_coverage_{round(100 * INTERVAL)}": float(100 * np.mean(score["covered"])),
+        }
+
+    def check(outputs: Any, y: np.ndarray) -> str | None:
+        outputs = outputs[0] if own else outputs
+        return complain(y) or _shapes_differ(outputs, y, "outputs")
+
+    prior = None if own is None else joint(own)
+    return Likelihood(name, log_prob, score, metrics, "test_rmse", predictive, check, prior)
+
+
+def _column(values: Any) -> Any:
+    """(n, 1) as (n,)."""
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
+def _shapes_differ(outputs: Any, y: Any, what: str) -> str | None:
+    found, wanted = (a.shape[:1] if a.shape[1:] == (1,) else a.shape for a in (outputs, y))
+    return None if found == wanted else f"{what} of shape {outputs.shape}, but y of shape {y.shape}"

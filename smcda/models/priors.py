@@ -1,13 +1,18 @@
-"""Priors over parameters: a way to draw from one, and the log-density ratio of two points.
+"""Priors: what parameters are before the data.
 
-The sampler never needs a prior's log-density itself, only its gradient and its *ratio* between the
-two ends of a move. For a Gaussian over tens of thousands of weights the two log-densities are large
-and nearly equal, so the ratio is summed as ``(a - b)(a + b)`` per coordinate rather than subtracted.
+A prior draws parameters and knows the ratio of its density at two points. The sampler never needs the
+log-density itself, only its gradient and its *ratio* between the two ends of a move. For a Gaussian over
+tens of thousands of weights the two log-densities are large and nearly equal, so the ratio is summed as
+``(a - b)(a + b)`` per coordinate rather than subtracted.
+
+Priors here hold for any pytree: `normal` and `laplace` take the shapes of their arguments, or of the model
+where it knows them (a Flax module), to which scalars then extend. A dictionary of priors is a prior too.
 """
 
+import dataclasses
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,109 +20,198 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from smcda.errors import BadInput
-from smcda.smc.target import FlatPrior
-
-Parameters = PyTree
+from smcda.models.flat import Parameters, Shapes, unravelling
 
 
-class Prior(NamedTuple):
-    """``sample(key)`` draws one pytree; ``log_ratio(a, b)`` is ``log q0(a) - log q0(b)``."""
+@dataclasses.dataclass(frozen=True)
+class Prior:
+    """What parameters are before the data.
+
+    Attributes:
+        sample: ``(key) -> parameters``, one draw.
+        log_ratio: ``(a, b) -> log q0(a) - log q0(b)``.
+        log_density: ``(a) -> log q0(a)``, needed only where particles start elsewhere.
+        for_shapes: ``(shapes) -> prior`` over parameters of these shapes; None if it has its own only.
+
+    """
 
     sample: Callable[[PRNGKeyArray], Parameters]
     log_ratio: Callable[[Parameters, Parameters], Float[Array, ""]]
+    log_density: Callable[[Parameters], Float[Array, ""]]
+    for_shapes: Callable[[Shapes], "Prior"] | None = None
 
 
-def from_density(
+PriorLike = Prior | Mapping[str, Any]
+"""A prior, or a dictionary of such, nested as the parameters are."""
+
+
+def from_log_density(
     sample: Callable[[PRNGKeyArray], Parameters], log_density: Callable[[Parameters], Any]
 ) -> Prior:
-    """Build any prior from a sampler and a log-density, which need not be normalised."""
-    return Prior(sample, lambda a, b: jnp.asarray(log_density(a) - log_density(b)))
+    """Build any prior from a sampler and a log-density.
+
+    It need not be normalised, unless particles start elsewhere.
+    """
+    return Prior(
+        sample,
+        lambda a, b: jnp.asarray(log_density(a) - log_density(b)),
+        lambda a: jnp.asarray(log_density(a)),
+    )
 
 
-def gaussian(mean: Parameters, scale: Parameters) -> Prior:
-    """Independent Gaussians: `mean` is a pytree of arrays, `scale` one of such arrays or of scalars."""
+def normal(mean: Parameters = 0.0, scale: Parameters = 1.0) -> Prior:
+    """Independent Gaussians: `mean` and `scale` are pytrees of arrays or of scalars, which extend."""
+
+    def difference(a: Array, b: Array, m: Any, s: Any) -> Array:
+        return jnp.sum((b - a) * (a + b - 2 * m) / (2 * s**2))
+
+    def log_density(a: Array, m: Any, s: Any) -> Array:
+        return jnp.sum(-0.5 * ((a - m) / s) ** 2 - jnp.log(s) - 0.5 * math.log(2 * math.pi))
+
+    return _independent("normal", mean, scale, jax.random.normal, difference, log_density)
+
+
+gaussian = normal
+
+
+def laplace(mean: Parameters = 0.0, scale: Parameters = 1.0) -> Prior:
+    """Independent Laplace distributions, of density ``exp(-|a - mean| / scale) / (2 scale)``."""
+
+    def difference(a: Array, b: Array, m: Any, s: Any) -> Array:
+        return jnp.sum((jnp.abs(b - m) - jnp.abs(a - m)) / s)
+
+    def log_density(a: Array, m: Any, s: Any) -> Array:
+        return jnp.sum(-jnp.abs(a - m) / s - jnp.log(2 * s))
+
+    return _independent("laplace", mean, scale, jax.random.laplace, difference, log_density)
+
+
+def _independent(
+    name: str,
+    mean: Parameters,
+    scale: Parameters,
+    noise: Callable[[PRNGKeyArray, tuple[int, ...]], Array],
+    difference: Callable[..., Array],
+    log_density: Callable[..., Array],
+) -> Prior:
+    """A location-scale family in every coordinate; `difference` and `log_density` are those of one leaf."""
     mean, scale = (jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), tree) for tree in (mean, scale))
     if not all(np.all((leaf > 0) & np.isfinite(leaf)) for leaf in jax.tree.leaves(scale)):
-        raise BadInput("the scale of a Gaussian prior must be above 0 and finite everywhere: choose another")
-    n_parameters, unravel = _unravelling(mean)
+        raise BadInput(f"the scale of a {name} prior must be above 0 and finite everywhere: choose another")
+    if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(mean)):
+        raise BadInput(f"the mean of a {name} prior must be finite everywhere: choose another")
+
+    def for_shapes(shapes: Shapes) -> Prior:
+        n_parameters, unravel = unravelling(shapes)
+        means, scales = _extend(name, mean, shapes), _extend(name, scale, shapes)
+
+        def sample(key: PRNGKeyArray) -> Parameters:
+            # One draw for all leaves: a generator per leaf would take seconds to compile.
+            drawn = unravel(noise(key, (n_parameters,)))
+            return jax.tree.map(lambda m, s, z: m + s * z, means, scales, drawn)
+
+        return Prior(
+            sample,
+            lambda a, b: total(jax.tree.map(difference, a, b, means, scales)),
+            lambda a: total(jax.tree.map(log_density, a, means, scales)),
+            for_shapes,
+        )
+
+    # Where the mean is a single number, the scale has the shapes.
+    return for_shapes(scale if isinstance(mean, np.ndarray) and mean.ndim == 0 else mean)
+
+
+def _extend(name: str, values: Parameters, shapes: Shapes) -> Parameters:
+    """One array per leaf of `shapes`, from a tree that begins like it; each must fit the leaf's shape."""
+
+    def extend(value: np.ndarray, below: Shapes) -> Parameters:
+        return jax.tree.map(lambda leaf: _fitting(name, value, leaf.shape), below)
+
+    try:
+        return jax.tree.map(extend, values, shapes)
+    except ValueError as error:
+        reason = " ".join(str(error).splitlines()[:1])
+        raise BadInput(f"the {name} prior does not fit the parameters: {reason}") from None
+
+
+def _fitting(name: str, value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    if np.broadcast_shapes(value.shape, shape) != tuple(shape):
+        raise BadInput(f"a {name} prior of shape {value.shape} does not fit parameters of shape {shape}")
+    return value
+
+
+def fan_in(gain: float = 1.0) -> Prior:
+    """Gaussians of mean zero and standard deviation ``gain / sqrt(fan_in)`` per layer, biases too.
+
+    For a Flax module only, in whose parameters each layer is a dictionary with a ``kernel`` and perhaps a
+    ``bias``; fan_in is the product of all but the kernel's last axis. What has no kernel beside it counts as
+    a layer of fan_in 1.
+    """
+
+    def for_shapes(shapes: Shapes) -> Prior:
+        return normal(0.0, layer_scales(shapes, gain)).for_shapes(shapes)  # pyright: ignore[reportOptionalCall]
+
+    def unknown(*_: Any) -> Any:
+        raise BadInput("prior fan_in needs the layers of a Flax module: use from_flax, or another prior")
+
+    return Prior(unknown, unknown, unknown, for_shapes)
+
+
+def of_scale(scale: float | str) -> Prior:
+    """The prior that an option names: a standard deviation for every weight, or `fan_in`."""
+    return fan_in() if isinstance(scale, str) else normal(scale=scale)
+
+
+def layer_scales(shapes: Shapes, gain: float = 1.0) -> Parameters:
+    """``gain / sqrt(fan_in)`` for every leaf of a Flax parameter tree."""
+    if not isinstance(shapes, Mapping):
+        return np.float32(gain)
+    if not hasattr(shapes.get("kernel"), "shape"):
+        return {name: layer_scales(inner, gain) for name, inner in shapes.items()}
+    scale = gain / math.sqrt(math.prod(shapes["kernel"].shape[:-1]))
+    return {name: np.float32(scale) for name in shapes}
+
+
+def joint(priors: PriorLike) -> Prior:
+    """One prior from a (nested) dictionary of independent ones."""
+    if isinstance(priors, Prior):
+        return priors
+    if not isinstance(priors, Mapping) or not priors:
+        raise BadInput(f"prior is {priors!r}, but must be a prior or a dictionary of them: see smcda.priors")
+    parts = {name: joint(prior) for name, prior in priors.items()}
 
     def sample(key: PRNGKeyArray) -> Parameters:
-        # One draw for all leaves: a generator per leaf would take seconds to compile.
-        noise = unravel(jax.random.normal(key, (n_parameters,)))
-        return jax.tree.map(lambda m, s, z: m + s * z, mean, scale, noise)
+        keys = jax.random.split(key, len(parts))
+        return {name: part.sample(k) for (name, part), k in zip(parts.items(), keys, strict=True)}
 
-    def log_ratio(a: Parameters, b: Parameters) -> Float[Array, ""]:
-        def term(a: Array, b: Array, m: Any, s: Any) -> Array:
-            return jnp.sum((b - a) * (a + b - 2 * m) / (2 * s**2))
+    def for_shapes(shapes: Shapes) -> Prior:
+        if not isinstance(shapes, Mapping) or shapes.keys() != parts.keys():
+            found = ", ".join(map(str, shapes)) if isinstance(shapes, Mapping) else "no dictionary"
+            raise BadInput(
+                f"the prior has {', '.join(parts)}, but the parameters are {found}: name them alike"
+            )
+        return joint({name: fit(part, shapes[name]) for name, part in parts.items()})
 
-        return jax.tree.reduce(jnp.add, jax.tree.map(term, a, b, mean, scale))
-
-    return Prior(sample, log_ratio)
-
-
-def equal_scale(shapes: Parameters, scale: float) -> Prior:
-    """Build a prior of zero mean and one standard deviation for every weight and bias."""
-    mean = jax.tree.map(lambda leaf: np.zeros(leaf.shape, np.float32), shapes)
-    return gaussian(mean, jax.tree.map(lambda _: scale, shapes))
-
-
-def fan_in(shapes: Parameters) -> Prior:
-    """Build a prior of zero mean and variance 1/fan_in per layer, biases too.
-
-    `shapes` is a Flax parameter tree (arrays or shapes), in which each layer is a dictionary with a
-    ``kernel`` and perhaps a ``bias``; fan_in is the product of all but the kernel's last axis.
-    """
-
-    def layer_scale(layer: Any) -> Any:
-        if "kernel" not in layer:
-            return {name: layer_scale(inner) for name, inner in layer.items()}
-        scale = 1 / math.sqrt(math.prod(layer["kernel"].shape[:-1]))
-        return {name: np.float32(scale) for name in layer}
-
-    mean = jax.tree.map(lambda leaf: np.zeros(leaf.shape, np.float32), shapes)
-    return gaussian(mean, layer_scale(shapes))
+    return Prior(
+        sample,
+        lambda a, b: total({name: part.log_ratio(a[name], b[name]) for name, part in parts.items()}),
+        lambda a: total({name: part.log_density(a[name]) for name, part in parts.items()}),
+        for_shapes,
+    )
 
 
-class Flattened(NamedTuple):
-    """A prior on flat vectors, and the way from a vector back to the parameters."""
-
-    prior: FlatPrior
-    unravel: Callable[[Array], Parameters]
-    n_parameters: int
-
-
-def flattened(prior: Prior) -> Flattened:
-    """Flatten a prior; what it draws tells the parameters' shapes."""
-    n_parameters, unravel = _unravelling(jax.eval_shape(lambda: prior.sample(jax.random.key(0))))
-
-    def log_ratio(a: Float[Array, " parameter"], b: Float[Array, " parameter"]) -> Float[Array, ""]:
-        return prior.log_ratio(unravel(a), unravel(b))
-
-    def gradient(flat: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
-        # Differentiated as a pytree: through `unravel` each leaf's gradient would be padded and added.
-        parameters = unravel(flat)
-        return ravel(jax.grad(lambda p: prior.log_ratio(p, jax.lax.stop_gradient(p)))(parameters))
-
-    flat_prior = FlatPrior(lambda key: ravel(prior.sample(key)), log_ratio, gradient)
-    return Flattened(flat_prior, unravel, n_parameters)
+def fit(prior: PriorLike, shapes: Shapes) -> Prior:
+    """The prior over parameters of these shapes; raises `BadInput` if it has others of its own."""
+    prior = joint(prior)
+    if prior.for_shapes is not None:
+        return prior.for_shapes(shapes)
+    own = jax.eval_shape(lambda: prior.sample(jax.random.key(0)))
+    found, wanted = (jax.tree.map(lambda leaf: tuple(leaf.shape), tree) for tree in (own, shapes))
+    if found != wanted:
+        raise BadInput(f"the prior draws parameters of shapes {found}, but the model has {wanted}")
+    return prior
 
 
-def _unravelling(shapes: Parameters) -> tuple[int, Callable[[Array], Parameters]]:
-    """Number of parameters in a pytree, and the way from a flat vector back to the pytree.
-
-    Does what ``ravel_pytree`` does, but from shapes alone and without running anything, which would
-    compile a dozen small programs at the start of every run.
-    """
-    leaves, structure = jax.tree.flatten(shapes)
-    ends = np.cumsum([math.prod(leaf.shape) for leaf in leaves]).tolist()
-
-    def unravel(flat: Float[Array, " parameter"]) -> Parameters:
-        parts = zip([0, *ends[:-1]], ends, leaves, strict=True)
-        return jax.tree.unflatten(structure, [flat[a:b].reshape(leaf.shape) for a, b, leaf in parts])
-
-    return ends[-1], unravel
-
-
-def ravel(parameters: Parameters) -> Float[Array, " parameter"]:
-    """All parameters as one vector, in the order that `unravel` expects."""
-    return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(parameters)])
+def total(terms: PyTree) -> Float[Array, ""]:
+    """Sum over all leaves."""
+    return jnp.asarray(jax.tree.reduce(jnp.add, terms))

@@ -6,7 +6,8 @@ is the only exchange of particles. The data are on every device. Draws do not de
 out, so a run on four devices is the run on one, to rounding.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from smcda.errors import BadInput
+from smcda.models.base import ParticleOutputs
 from smcda.smc.likelihood import BatchLikelihood, LikelihoodSums
 from smcda.smc.sampler import SMCState
 
@@ -60,6 +62,23 @@ def shard_likelihood(likelihood: BatchLikelihood, mesh: Mesh | None) -> BatchLik
         out_specs=LikelihoodSums(sums, sums),
         check_vma=False,
     )
+
+
+def shard_outputs(outputs: ParticleOutputs, mesh: Mesh | None) -> ParticleOutputs:
+    """Let each device predict with the particles that it holds."""
+    if mesh is None:
+        return outputs
+    particles = sharded(mesh, 0).spec
+    return jax.shard_map(
+        outputs, mesh=mesh, in_specs=(particles, PartitionSpec()), out_specs=particles, check_vma=False
+    )
+
+
+def replicator(mesh: Mesh | None) -> Callable[[Any], Any]:
+    """A function that makes arrays known to all devices; the identity for a single device."""
+    if mesh is None:
+        return lambda values: values
+    return partial(jax.lax.with_sharding_constraint, shardings=NamedSharding(mesh, PartitionSpec()))
 
 
 def state_sharding(mesh: Mesh | None) -> tuple[Any, Any]:

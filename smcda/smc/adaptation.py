@@ -19,6 +19,8 @@ jittered, and cut off at a largest number of steps.
 changed: the correlation over particles between then and now, of the log-likelihood and of every coordinate
 (of random projections in high dimension), is small. Or it has stopped falling although moves have doubled:
 particles that have explored a mode of their own do not forget which one it is, however often they move.
+Particles that were all alike, or are, tell nothing about what they have forgotten: they move as often as
+they may.
 """
 
 from typing import NamedTuple
@@ -28,7 +30,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from smcda.smc.kernels import Metric
-from smcda.smc.likelihood import Particles
+from smcda.smc.likelihood import Particles, Replicate, identity
 
 MAX_DENSE = 128
 """Largest number of parameters for a metric with correlations."""
@@ -71,13 +73,18 @@ class Adaptation(NamedTuple):
     is_done: Bool[Array, ""]
 
 
-def start(particles: Particles, scores: Particles, log_likelihood: Float[Array, " particle"]) -> Adaptation:
+def start(
+    particles: Particles,
+    scores: Particles,
+    log_likelihood: Float[Array, " particle"],
+    replicate: Replicate = identity,
+) -> Adaptation:
     """What is known of the prior; it counts as settled."""
     n_particles, n_parameters = particles.shape
     uniform = jnp.full(n_particles, -jnp.log(n_particles))
     spread = jnp.std(particles, axis=0)
     metric = fisher_metric(particles, scores, uniform, jnp.where(spread > 0, spread, 1.0))
-    reference = statistics(particles, log_likelihood, metric)
+    reference = statistics(particles, log_likelihood, metric, replicate)
     known = correlations(reference, reference, n_parameters)
     return Adaptation(
         # What a Gaussian of this dimension bears at an acceptance of about 0.8.
@@ -158,18 +165,32 @@ def n_leapfrog_steps(
 
 
 def statistics(
-    particles: Particles, log_likelihood: Float[Array, " particle"], metric: Metric
+    particles: Particles,
+    log_likelihood: Float[Array, " particle"],
+    metric: Metric,
+    replicate: Replicate = identity,
 ) -> Float[Array, "statistic particle"]:
-    """Standardised statistics whose correlation over time tells how much is forgotten."""
+    """Standardised statistics whose correlation over time tells how much is forgotten.
+
+    One in which all particles agree is zero, and so are all where the particles are copies of one.
+    """
     n_parameters = particles.shape[1]
-    values = particles.T
+    coordinates = values = particles.T
     if n_parameters > MAX_DENSE:
         signs = jax.random.rademacher(jax.random.key(0), (N_PROJECTIONS, n_parameters), particles.dtype)
         values = (signs / metric) @ values
-    values = jnp.concatenate([log_likelihood[None], values])
-    values = values - values.mean(axis=1, keepdims=True)
+        # Projections of copies may differ by rounding; coordinates do not, and distinct particles share none.
+        coordinates = coordinates[:N_PROJECTIONS]
+    coordinates, values = replicate((coordinates, jnp.concatenate([log_likelihood[None], values])))
+    agree = _agree(values) | jnp.all(_agree(coordinates))
+    values = jnp.where(agree, 0.0, values - values.mean(axis=1, keepdims=True))
     length = jnp.linalg.norm(values, axis=1, keepdims=True)
     return values / jnp.maximum(length, jnp.finfo(values.dtype).tiny)
+
+
+def _agree(values: Float[Array, "statistic particle"]) -> Bool[Array, "statistic 1"]:
+    # To the bit: rounding of their mean would leave a remainder that looks like a statistic.
+    return jnp.all(values == values[:, :1], axis=1, keepdims=True)
 
 
 def correlations(
@@ -205,10 +226,12 @@ def after_move(
     stands |= adaptation.stands
     least = jnp.where(is_last, final_moves, MIN_MOVES)
     most = jnp.where(is_last, jnp.maximum(max_moves, final_moves), max_moves)
-    is_settled = jnp.all((left < FORGOTTEN) | stands) & (n_moves >= least) | (n_moves >= most)
+    alike = jnp.all(now == 0) | jnp.all(adaptation.reference == 0)
+    is_forgotten = jnp.all((left < FORGOTTEN) | stands) & ~alike
+    is_settled = is_forgotten & (n_moves >= least) | (n_moves >= most)
     return adaptation._replace(
         log_step_size=adaptation.log_step_size + GAIN * (acceptance - best_acceptance),
-        correlation=jnp.max(left),
+        correlation=jnp.where(alike, 1.0, jnp.max(left)),
         earlier=jnp.where(doubled, each, adaptation.earlier),
         stands=stands,
         n_moves=n_moves,

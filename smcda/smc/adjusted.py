@@ -15,7 +15,7 @@ the run is done when they have settled at the posterior of all data.
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from smcda.smc import adaptation
 from smcda.smc.batches import ShuffledData, Window
@@ -28,9 +28,13 @@ from smcda.smc.sampler import (
     SMCKernel,
     SMCParams,
     SMCState,
+    descend,
+    draw_ancestors,
+    draw_first,
     evaluation,
     mean_log_likelihood,
-    resample_if_needed,
+    replicate_scalars,
+    weighable,
 )
 from smcda.smc.target import extend_cache
 
@@ -38,13 +42,12 @@ from smcda.smc.target import extend_cache
 def init(
     key: PRNGKeyArray, kernel: SMCKernel, first: Window, data: ShuffledData, n_particles: int
 ) -> tuple[SMCState, Particles]:
-    """Draw from the prior, weight by the first target, resample if ESS < J/2; also give the draws."""
-    key_prior, key_resample = jax.random.split(key)
-    particles = jax.vmap(kernel.prior.sample)(jax.random.split(key_prior, n_particles))
-    sums = kernel.likelihood(particles, data, first)
-    uniform = jnp.full(n_particles, -jnp.log(n_particles))
+    """Draw from the start, weight by the first target, resample if ESS < J/2; also give the draws."""
+    key_start, key_resample = jax.random.split(key)
+    particles, log_start_weights = draw_first(key_start, kernel, n_particles)
+    sums = weighable(kernel, kernel.likelihood(particles, data, first))
     log_likelihood = kernel.combine(first, data.n_data, sums.value)
-    log_weights, log_evidence = reweight(uniform, log_likelihood)
+    log_weights, log_evidence = reweight(log_start_weights, log_likelihood)
     scores = jax.vmap(kernel.prior.gradient)(particles)
     state = SMCState(
         particles,
@@ -54,9 +57,41 @@ def init(
         root_ancestor=jnp.arange(n_particles),
         log_evidence=log_evidence,
         iteration=jnp.asarray(0, jnp.int32),
-        adaptation=adaptation.start(particles, scores, log_likelihood),
+        adaptation=adaptation.start(particles, scores, log_likelihood, kernel.replicate),
     )
-    return resample_if_needed(key_resample, state, kernel.resample)[0], particles
+    ancestors, log_weights, _ = draw_ancestors(key_resample, kernel, log_weights)
+    return descend(kernel, state, ancestors)._replace(log_weights=log_weights), particles
+
+
+def resume_from(
+    key: PRNGKeyArray,
+    kernel: SMCKernel,
+    window: Window,
+    data: ShuffledData,
+    particles: Particles,
+    log_weights: Float[Array, " particle"],
+) -> tuple[SMCState, Particles]:
+    """Take particles weighted for the target of a window as they are; also give them back.
+
+    Root ancestors and evidence count from here.
+    """
+    n_particles = len(particles)
+    sums = weighable(kernel, kernel.likelihood(particles, data, window))
+    state = SMCState(
+        particles,
+        log_weights,
+        sums,
+        window,
+        root_ancestor=jnp.arange(n_particles),
+        log_evidence=jnp.asarray(0, particles.dtype),
+        iteration=jnp.asarray(0, jnp.int32),
+    )
+    ancestors, log_weights, _ = draw_ancestors(key, kernel, log_weights, share=1.0)
+    state = descend(kernel, state, ancestors)._replace(log_weights=log_weights)
+    scores = evaluation(kernel, window, data)(state.particles, state.likelihood).gradient
+    log_likelihood = kernel.combine(window, data.n_data, state.likelihood.value)
+    learnt = adaptation.start(state.particles, scores, log_likelihood, kernel.replicate)
+    return state._replace(adaptation=learnt), particles
 
 
 def step(
@@ -76,12 +111,16 @@ def step(
     proposed, log_kernel_ratio = kernel.move.move(
         key_move, before, evaluate, step_size, n_steps, adapted.metric
     )
+    proposed = proposed._replace(sums=weighable(kernel, proposed.sums))
+    log_prior_ratio, log_kernel_ratio = kernel.replicate(
+        (jax.vmap(kernel.prior.log_ratio)(proposed.particles, before.particles), log_kernel_ratio)
+    )
     log_ratio = (
         kernel.combine(window, data.n_data, proposed.sums.value - before.sums.value)
-        + jax.vmap(kernel.prior.log_ratio)(proposed.particles, before.particles)
+        + log_prior_ratio
         + log_kernel_ratio
     )
-    moved, probability = metropolis(key_accept, before, proposed, log_ratio)
+    moved, probability = metropolis(key_accept, before, proposed, log_ratio, kernel.replicate)
 
     weights = jnp.exp(state.log_weights)
     acceptance = jnp.sum(weights * probability)
@@ -93,7 +132,7 @@ def step(
         iteration=state.iteration + 1,
         adaptation=adaptation.after_move(
             adapted,
-            adaptation.statistics(moved.particles, log_likelihood, adapted.metric),
+            adaptation.statistics(moved.particles, log_likelihood, adapted.metric, kernel.replicate),
             acceptance,
             kernel.move.acceptance,
             is_last & (kernel.next_beta is not None),
@@ -101,6 +140,7 @@ def step(
             params.final_moves,
         ),
     )
+    state = replicate_scalars(kernel, state)
     log_likelihood = jnp.where(weights > 0, log_likelihood, 0.0)
     centred = log_likelihood - jnp.sum(weights * log_likelihood)
     info = SMCInfo(
@@ -138,7 +178,10 @@ def _change_target(
     )
     window = jax.tree.map(lambda new, old: jnp.where(is_due, new, old), window, state.window)
     sums, n_arrived = extend_cache(
-        state.likelihood, state.window, window, lambda part: kernel.likelihood(state.particles, data, part)
+        state.likelihood,
+        state.window,
+        window,
+        lambda part: weighable(kernel, kernel.likelihood(state.particles, data, part)),
     )
 
     def change(state: SMCState) -> tuple[SMCState, Array, Array]:
@@ -150,6 +193,7 @@ def _change_target(
             state.window, n_data, state.likelihood.value
         )
         log_weights, log_mean = reweight(state.log_weights, increment)
+        log_weights = kernel.replicate(log_weights)
         position = evaluation(kernel, after, data)(state.particles, sums)
         scale = adaptation.coordinate_scale(state.adaptation.metric)
         metric = adaptation.fisher_metric(state.particles, position.gradient, log_weights, scale)
@@ -161,11 +205,14 @@ def _change_target(
         )
         ess = effective_sample_size(log_weights)
         share = 0.5 if kernel.next_beta is None else 1.0
-        state, resampled = resample_if_needed(key, state, kernel.resample, share)
+        ancestors, log_weights, resampled = draw_ancestors(key, kernel, log_weights, share)
+        # Also where all stay as they are: if particles travelled inside a second condition, devices could
+        # begin that exchange and the sums for the metric, which do not depend on each other, in two orders.
+        state = descend(kernel, state, ancestors)._replace(log_weights=log_weights)
         log_likelihood = kernel.combine(after, n_data, state.likelihood.value)
         learnt = state.adaptation._replace(
             metric=metric,
-            reference=adaptation.statistics(state.particles, log_likelihood, metric),
+            reference=adaptation.statistics(state.particles, log_likelihood, metric, kernel.replicate),
             stands=jnp.zeros_like(state.adaptation.stands),
             n_moves=jnp.asarray(0, jnp.int32),
         )
@@ -175,4 +222,4 @@ def _change_target(
         return state, effective_sample_size(state.log_weights), jnp.asarray(False)
 
     state, ess, resampled = jax.lax.cond(is_due, change, keep, state)
-    return state, ess, resampled, n_arrived
+    return replicate_scalars(kernel, state), ess, resampled, n_arrived

@@ -8,12 +8,12 @@ fresh range may cross from one epoch into the next, and the last slice of a rang
 not divide has something to read (which is then masked).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 
 class Window(NamedTuple):
@@ -31,36 +31,43 @@ class Window(NamedTuple):
 
 
 class ShuffledData(NamedTuple):
-    """Shuffled examples, followed by a copy of their beginning, and how many there really are."""
+    """Shuffled examples, followed by a copy of their beginning, and how many there really are.
 
-    x: Shaped[Array, "stored ..."]
-    y: Shaped[Array, "stored ..."]
+    Inputs and outputs are arrays or pytrees of arrays, one row per example; outputs may be None.
+    """
+
+    x: PyTree[Shaped[Array, "stored ..."]]
+    y: PyTree[Shaped[Array, "stored ..."]]
     n_data: Int[Array, ""]
 
 
-def to_device(
-    x: Shaped[np.ndarray, "example ..."],
-    y: Shaped[np.ndarray, "example ..."],
-    *,
-    seed: int | None,
-    wraparound: int,
-) -> ShuffledData:
+def to_device(x: Any, y: Any, *, seed: int | None, wraparound: int, n_old: int = 0) -> ShuffledData:
     """Put the data on the device, followed by their first `wraparound` examples.
 
-    The order is drawn from `seed`; with None the data keep the order they have.
+    The order is drawn from `seed`; with None the data keep the order they have. The first `n_old` examples,
+    which an earlier run has seen, stay before the others.
     """
-    n_data = len(x)
-    order = np.arange(n_data) if seed is None else np.random.default_rng(seed).permutation(n_data)
+    n_data = count(x)
+    order = np.arange(n_data)
+    if seed is not None:
+        random = np.random.default_rng(seed)
+        parts = [part for part in (order[:n_old], order[n_old:]) if part.size]
+        order = np.concatenate([random.permutation(part) for part in parts])
     rows = order[np.arange(n_data + wraparound) % n_data]
-    return ShuffledData(jnp.asarray(x[rows]), jnp.asarray(y[rows]), jnp.asarray(n_data, jnp.int32))
+    x, y = jax.tree.map(lambda leaf: jnp.asarray(leaf[rows]), (x, y))
+    return ShuffledData(x, y, jnp.asarray(n_data, jnp.int32))
+
+
+def count(x: Any) -> int:
+    """How many examples there are."""
+    return len(jax.tree.leaves(x)[0])
 
 
 def read_slice(
     data: ShuffledData, first: Int[Array, ""], end: Int[Array, ""], length: int
-) -> tuple[Shaped[Array, "slice ..."], Shaped[Array, "slice ..."], Bool[Array, " slice"]]:
+) -> tuple[Any, Any, Bool[Array, " slice"]]:
     """Read `length` examples from `first` on, with a mask that is false from `end` on."""
-    x = jax.lax.dynamic_slice_in_dim(data.x, first, length)
-    y = jax.lax.dynamic_slice_in_dim(data.y, first, length)
+    x, y = jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, first, length), (data.x, data.y))
     return x, y, first + jnp.arange(length) < end
 
 

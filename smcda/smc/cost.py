@@ -6,6 +6,7 @@ Nothing known is evaluated again, so a move of S gradients costs per particle, a
     appended examples:  S M_k + (M_k - M_{k-1})      the start is known for the old ones
 """
 
+from smcda._plugins import look_up
 from smcda.config import SamplerConfig
 from smcda.smc.kernels import KERNELS
 from smcda.smc.schedules import make_schedule
@@ -18,7 +19,7 @@ def gradient_evaluations(config: SamplerConfig, n_data: int) -> int:
     which has no bound, what a large problem was seen to need.
     """
     plan = make_schedule(config, n_data).plan
-    gradients = KERNELS[config.kernel].gradients(config.leapfrog_steps)
+    gradients = look_up(KERNELS, config.kernel).gradients(config.leapfrog_steps)
     evaluations, known = 0, 0
     for size, fresh in zip(plan.size.tolist(), plan.fresh.tolist(), strict=True):
         evaluations += gradients * size + size - known

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from smcda.smc.likelihood import LikelihoodSums, Particles
+from smcda.smc.likelihood import LikelihoodSums, Particles, Replicate, identity
 
 Metric = Float[Array, "parameter"] | Float[Array, "parameter parameter"]
 """The factor L, or its diagonal."""
@@ -88,14 +88,18 @@ def times_transpose(metric: Metric | None, gradients: Particles) -> Particles:
 
 
 def metropolis(
-    key: PRNGKeyArray, before: Position, after: Position, log_ratio: Float[Array, " particle"]
+    key: PRNGKeyArray,
+    before: Position,
+    after: Position,
+    log_ratio: Float[Array, " particle"],
+    replicate: Replicate = identity,
 ) -> tuple[Position, Float[Array, " particle"]]:
     """Accept each particle's move with probability ``min(1, exp(log_ratio))``; also give the probability.
 
     Where the log-density at the end is not finite the move is refused.
     """
     probability = jnp.exp(jnp.minimum(jnp.where(jnp.isfinite(log_ratio), log_ratio, -jnp.inf), 0.0))
-    accepted = jax.random.uniform(key, probability.shape) < probability
+    accepted = replicate(jax.random.uniform(key, probability.shape) < probability)
     sums = LikelihoodSums(
         *(_choose(accepted, *pair, axis=1) for pair in zip(after.sums, before.sums, strict=True))
     )

@@ -23,6 +23,14 @@ Particles = Float[Array, "particle parameter"]
 LogLikelihood = Callable[[Any, Any, Any], Array]
 """``(parameters, x, y) -> log-likelihood of each example`` for a slice of examples."""
 
+Replicate = Callable[[Any], Any]
+"""Makes numbers of each particle known to every device that shares the particles."""
+
+
+def identity(values: Any) -> Any:
+    """A single device knows them all."""
+    return values
+
 
 class LikelihoodSums(NamedTuple):
     """Plain log-likelihood and gradient of each particle, summed over the old and the new examples."""
@@ -45,7 +53,7 @@ def xla_likelihood(
     parameters that `log_likelihood` takes.
     """
 
-    def particle_sum(flat: Array, x: Array, y: Array, mask: Bool[Array, " slice"]) -> Array:
+    def particle_sum(flat: Array, x: Any, y: Any, mask: Bool[Array, " slice"]) -> Array:
         per_example = log_likelihood(unravel(flat), x, y)
         return jnp.sum(jnp.where(mask, per_example, 0.0))
 

@@ -1,7 +1,8 @@
 r"""The sampler: sequential Monte Carlo whose target takes in more data as it goes.
 
-Particles are drawn from the prior and weighted by ``w_0 = pi_0 / q0``. Each iteration k then admits data,
-moves every particle by leapfrog from a fresh momentum P without accept-reject, reweights,
+Particles are drawn from a start q, the prior q0 unless another is given, and weighted by ``w_0 = pi_0 / q``.
+Each iteration k then admits data, moves every particle by leapfrog from a fresh momentum P without
+accept-reject, reweights,
 
     log w_k = log w_{k-1} + log pi_k(theta_k) - log pi_*(theta_{k-1}) + log N(-P_k) - log N(P_{k-1}),
 
@@ -13,6 +14,7 @@ target stands still (`full_batch`).
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,17 +23,29 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from smcda.smc.batches import ShuffledData, Window
 from smcda.smc.kernels import Kernel, Position
-from smcda.smc.likelihood import BatchLikelihood, LikelihoodSums, Particles
+from smcda.smc.likelihood import BatchLikelihood, LikelihoodSums, Particles, Replicate, identity
 from smcda.smc.resampling import Resampler, effective_sample_size, n_unique, reweight
 from smcda.smc.schedules.base import NextBeta, NextWindow
-from smcda.smc.target import Combine, FlatPrior, extend_cache, scale_to_full_data, target_gradient
+from smcda.smc.target import (
+    Combine,
+    FlatPrior,
+    FlatStart,
+    extend_cache,
+    scale_to_full_data,
+    target_gradient,
+)
 
 
 class SMCKernel(NamedTuple):
     """The functions that make up one run's sampler; static, so they shape the compiled program.
 
     `combine` makes a target of likelihood sums. `weight_by_previous` corrects the weights for the change of
-    the target: ``weight_target: previous``. `next_beta` is that of `Schedule`.
+    the target: ``weight_target: previous``. `next_beta` is that of `Schedule`. `start` is where the first
+    particles come from, the prior unless one is given. `weigh` combines likelihood sums for the weights of
+    unadjusted moves, `combine` unless one is given; with `equal_weights` all that are finite stay equal.
+
+    `replicate` makes numbers per particle known to every device that shares the particles. Weights, and with
+    them whatever decides what happens next, are computed from such numbers on each device alike.
     """
 
     likelihood: BatchLikelihood
@@ -42,6 +56,10 @@ class SMCKernel(NamedTuple):
     combine: Combine
     weight_by_previous: bool
     next_beta: NextBeta | None = None
+    start: FlatStart | None = None
+    weigh: Combine | None = None
+    equal_weights: bool = False
+    replicate: Replicate = identity
 
 
 class SMCParams(NamedTuple):
@@ -106,12 +124,15 @@ class SMCInfo(NamedTuple):
 def init(
     key: PRNGKeyArray, kernel: SMCKernel, first: Window, data: ShuffledData, n_particles: int
 ) -> tuple[SMCState, Particles]:
-    """Draw from the prior, weight by the first target, resample if ESS < J/2; also give the draws."""
-    key_prior, key_resample = jax.random.split(key)
-    particles = jax.vmap(kernel.prior.sample)(jax.random.split(key_prior, n_particles))
-    sums = kernel.likelihood(particles, data, first)
-    uniform = jnp.full(n_particles, -jnp.log(n_particles))
-    log_weights, log_evidence = reweight(uniform, kernel.combine(first, data.n_data, sums.value))
+    """Draw from the start, weight by the first target, resample if ESS < J/2; also give the draws."""
+    key_start, key_resample = jax.random.split(key)
+    particles, log_start_weights = draw_first(key_start, kernel, n_particles)
+    sums = weighable(kernel, kernel.likelihood(particles, data, first))
+    weigh = kernel.weigh or kernel.combine
+    log_likelihood = weigh(first, data.n_data, sums.value)
+    if kernel.equal_weights:
+        log_start_weights, log_likelihood = jnp.full(n_particles, -jnp.log(n_particles)), 0 * log_likelihood
+    log_weights, log_evidence = reweight(log_start_weights, log_likelihood)
     state = SMCState(
         particles,
         log_weights,
@@ -121,7 +142,8 @@ def init(
         log_evidence=log_evidence,
         iteration=jnp.asarray(0, jnp.int32),
     )
-    return resample_if_needed(key_resample, state, kernel.resample)[0], particles
+    ancestors, log_weights, _ = draw_ancestors(key_resample, kernel, log_weights)
+    return descend(kernel, state, ancestors)._replace(log_weights=log_weights), particles
 
 
 def step(
@@ -137,7 +159,10 @@ def step(
     )
 
     sums, n_arrived = extend_cache(
-        state.likelihood, state.window, window, lambda part: kernel.likelihood(state.particles, data, part)
+        state.likelihood,
+        state.window,
+        window,
+        lambda part: weighable(kernel, kernel.likelihood(state.particles, data, part)),
     )
     evaluate = evaluation(kernel, window, data)
     start = evaluate(state.particles, sums)
@@ -145,27 +170,35 @@ def step(
         key_move, start, evaluate, params.step_size, params.n_leapfrog_steps
     )
 
-    current = kernel.combine(window, n_data, sums.value)
+    moved_sums = weighable(kernel, moved.sums)
+    log_prior_ratio, log_kernel_ratio = kernel.replicate(
+        (jax.vmap(kernel.prior.log_ratio)(moved.particles, state.particles), log_kernel_ratio)
+    )
+
+    weigh = kernel.weigh or kernel.combine
+    current = weigh(window, n_data, sums.value)
     before = current
     if kernel.weight_by_previous:
-        before = kernel.combine(state.window, n_data, state.likelihood.value)
-    increment = (
-        kernel.combine(window, n_data, moved.sums.value)
-        - before
-        + jax.vmap(kernel.prior.log_ratio)(moved.particles, state.particles)
-        + log_kernel_ratio
-    )
+        before = weigh(state.window, n_data, state.likelihood.value)
+    increment = weigh(window, n_data, moved_sums.value) - before + log_prior_ratio + log_kernel_ratio
     energy_error = jnp.abs(increment + before - current)
+    if kernel.equal_weights:
+        increment = 0 * increment  # not a number where it was not finite
     log_weights, log_mean = reweight(state.log_weights, increment)
     state = state._replace(
         particles=moved.particles,
         log_weights=log_weights,
-        likelihood=moved.sums,
+        likelihood=moved_sums,
         window=window,
         log_evidence=state.log_evidence + log_mean,
         iteration=state.iteration + 1,
     )
-    resampled_state, resampled = resample_if_needed(key_resample, state, kernel.resample)
+    # The only exchange of particles between devices, so it is not done for nothing.
+    ancestors, reset, resampled = draw_ancestors(key_resample, kernel, log_weights)
+    resampled_state = jax.lax.cond(
+        resampled, partial(descend, kernel), lambda state, _: state, state, ancestors
+    )
+    resampled_state = replicate_scalars(kernel, resampled_state._replace(log_weights=reset))
     info = SMCInfo(
         batch_size=window.size,
         beta=window.beta,
@@ -179,6 +212,20 @@ def step(
     return resampled_state, info
 
 
+def draw_first(
+    key: PRNGKeyArray, kernel: SMCKernel, n_particles: int
+) -> tuple[Particles, Float[Array, " particle"]]:
+    """Draw the first particles; their log-weights are ``log q0 - log q_start - log J``."""
+    uniform = jnp.full(n_particles, -jnp.log(n_particles))
+    keys = jax.random.split(key, n_particles)
+    if kernel.start is None:
+        return jax.vmap(kernel.prior.sample)(keys), uniform
+    particles = jax.vmap(kernel.start.sample)(keys)
+    if kernel.start.log_weight is None:
+        return particles, uniform
+    return particles, uniform + jax.vmap(kernel.start.log_weight)(particles)
+
+
 def evaluation(kernel: SMCKernel, window: Window, data: ShuffledData) -> Callable[..., Position]:
     """The function that evaluates particles at the target of a window, unless their sums are given."""
 
@@ -190,24 +237,42 @@ def evaluation(kernel: SMCKernel, window: Window, data: ShuffledData) -> Callabl
     return evaluate
 
 
-def resample_if_needed(
-    key: PRNGKeyArray, state: SMCState, resample: Resampler, share: float = 0.5
-) -> tuple[SMCState, Bool[Array, ""]]:
-    """Draw ancestors and reset the weights to 1/J when J_eff < J/2; cached likelihoods move along."""
-    n_particles = state.log_weights.size
-    ess = effective_sample_size(state.log_weights)
-    needed = (ess < share * n_particles) & (ess > 0)
+def weighable(kernel: SMCKernel, sums: LikelihoodSums) -> LikelihoodSums:
+    """Likelihood sums whose values every device knows; gradients stay with their particles."""
+    return sums._replace(value=kernel.replicate(sums.value))
 
-    def draw(state: SMCState) -> SMCState:
-        ancestors = resample(key, jnp.exp(state.log_weights))
-        return state._replace(
+
+def draw_ancestors(
+    key: PRNGKeyArray, kernel: SMCKernel, log_weights: Float[Array, " particle"], share: float = 0.5
+) -> tuple[Int[Array, " particle"], Float[Array, " particle"], Bool[Array, ""]]:
+    """Ancestors, and weights 1/J, when J_eff < J/2, else all as it was; and which of the two."""
+    n_particles = log_weights.size
+    log_weights = kernel.replicate(log_weights)
+    ess = effective_sample_size(log_weights)
+    needed = (ess < share * n_particles) & (ess > 0)
+    ancestors = jnp.where(needed, kernel.resample(key, jnp.exp(log_weights)), jnp.arange(n_particles))
+    return kernel.replicate(ancestors), jnp.where(needed, -jnp.log(n_particles), log_weights), needed
+
+
+def descend(kernel: SMCKernel, state: SMCState, ancestors: Int[Array, " particle"]) -> SMCState:
+    """Particles become copies of their ancestors; cached likelihoods move along."""
+    return replicate_scalars(
+        kernel,
+        state._replace(
             particles=state.particles[ancestors],
             likelihood=LikelihoodSums(*(part[:, ancestors] for part in state.likelihood)),
             root_ancestor=state.root_ancestor[ancestors],
-            log_weights=jnp.full_like(state.log_weights, -jnp.log(n_particles)),
-        )
+        ),
+    )
 
-    return jax.lax.cond(needed, draw, lambda state: state, state), needed
+
+def replicate_scalars(kernel: SMCKernel, state: SMCState) -> SMCState:
+    """Make all of a state known to every device, but particles and their gradients."""
+    sharded = state.particles, state.likelihood.gradient
+    state = kernel.replicate(
+        state._replace(particles=None, likelihood=state.likelihood._replace(gradient=None))
+    )
+    return state._replace(particles=sharded[0], likelihood=state.likelihood._replace(gradient=sharded[1]))
 
 
 def mean_log_likelihood(state: SMCState) -> Float[Array, ""]:

@@ -27,12 +27,23 @@ class FlatPrior(NamedTuple):
     """The prior q0 of one particle, on flat parameter vectors.
 
     ``sample(key)`` draws one, ``log_ratio(a, b)`` is ``log q0(a) - log q0(b)`` and ``gradient(a)`` that of
-    ``log q0`` at a. The log-density itself is never needed.
+    ``log q0`` at a. The log-density itself is needed only to weight particles of another start.
     """
 
     sample: Callable[[PRNGKeyArray], Float[Array, " parameter"]]
     log_ratio: Callable[[Array, Array], Float[Array, ""]]
     gradient: Callable[[Array], Float[Array, " parameter"]]
+
+
+class FlatStart(NamedTuple):
+    """Where the first particles come from, on flat parameter vectors.
+
+    ``log_weight(a)`` is ``log q0(a) - log q_start(a)``, or None where the start has no density: then the
+    first weights can't correct for it.
+    """
+
+    sample: Callable[[PRNGKeyArray], Float[Array, " parameter"]]
+    log_weight: Callable[[Array], Float[Array, ""]] | None = None
 
 
 def extend_cache(

@@ -72,7 +72,7 @@ def test_cutting_the_subset_again_gives_the_contents_that_are_bundled(tmp_path):
     subprocess.run(
         command, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True
     )
-    for name in sources.DATASETS:
+    for name in sources.SUBSETS:
         cut, bundled = (
             datasets.load(tmp_path / f"{name}.npz"),
             datasets.load(sources.BUNDLED / f"{name}.npz"),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from smcda.run.checkpoint import Checkpoints
+from smcda.runs.checkpoint import Checkpoints
 
 FINGERPRINT = {"scheme": "linear", "step_size": 0.1, "seed": 3, "options": ["a", 1, None]}
 # Large enough to be stored in a file of their own.

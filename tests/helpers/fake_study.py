@@ -10,7 +10,7 @@ from helpers.study import REFERENCE, ROOT
 ARCHIVE = ROOT / "tools" / "archive_runs.py"
 PROVENANCE = {"machine": "a machine", "python": "3.12.0", "commit": "0123456789ab"}
 SETTINGS = {"step_size": 0.002, "leapfrog_steps": 1, "batch_size": 500, "initial_batch": 500}
-SETTINGS |= {"resampling": "multinomial", "weight_target": "current"}
+SETTINGS |= {"resampling": "multinomial", "weight_target": "current", "weighting": "target"}
 
 
 def make_run(study, scheme="constant", kernel="ld", seed=0, ablation="", **values):
@@ -22,13 +22,15 @@ def make_run(study, scheme="constant", kernel="ld", seed=0, ablation="", **value
     inner = {*SETTINGS, "smcda_version", "jax_version", "flax_version", "ablation"}
     metrics = dict.fromkeys(columns.difference(inner), 1.0)
     metrics |= {"log_evidence": None, "device": "cpu", "gradients": "native"}
-    metrics |= {"dataset": "mnist", "scheme": scheme, "kernel": kernel, "seed": seed, "network": "lenet5"}
+    metrics |= {"dataset": "mnist", "scheme": scheme, "kernel": kernel, "seed": seed, "model": "lenet5"}
     metrics |= {
         "particles": 4,
         "iterations": 200,
         "n_train": 60_000,
         "n_test": 10_000,
         "prior_scale": 0.1,
+        "start": "prior",
+        "start_seed": None,
         "batch_norm": False,
     }
     metrics |= (
@@ -45,7 +47,14 @@ def make_curvature(study, *eigenvalues, seed=0, without=()):
     """Write what `measure_curvature.py` would have."""
     file = study / "curvature" / "mnist" / "ld" / f"seed-{seed}.csv"
     file.parent.mkdir(parents=True, exist_ok=True)
-    run = {"dataset": "mnist", "scheme": "constant", "kernel": "ld", "seed": seed, "prior_scale": 0.1}
+    run = {
+        "dataset": "mnist",
+        "scheme": "constant",
+        "kernel": "ld",
+        "seed": seed,
+        "prior_scale": 0.1,
+        "start": "prior",
+    }
     run |= {"batch_norm": False, "particles": 4, "step_size": 0.002, "n_train": 60_000} | PROVENANCE
     rows = [run | {"iteration": k, "eigenvalue": value} for k, value in enumerate(eigenvalues)]
     pd.DataFrame(rows).drop(columns=list(without)).to_csv(file, index=False)

@@ -13,7 +13,7 @@ import numpy as np
 from smcda.config import SamplerConfig
 from smcda.models.base import Model
 from smcda.models.priors import gaussian
-from smcda.run.loop import Run, run_block
+from smcda.runs.loop import Run, run_block
 
 N_DATA, NOISE = 30, 2.5
 PRIOR_MEAN = np.array([0.3, -0.2, 0.0])
@@ -71,7 +71,7 @@ class Estimates(NamedTuple):
 
 def estimate(config: SamplerConfig, n_keys: int) -> Estimates:
     """Run the sampler under `n_keys` keys at once."""
-    run = Run(Model(log_likelihood, prior()), *data(), config, seed=0, shuffle=False)
+    run = Run(Model.from_log_likelihood(log_likelihood, prior()), *data(), config, seed=0, shuffle=False)
     empty = run.to_save().trace
 
     def one_key(key):

@@ -14,8 +14,9 @@ from smcda.bench.baseline import PLAIN
 from smcda.errors import BadInput
 from smcda.models import native
 from smcda.models.base import Model
+from smcda.models.flat import flattened, ravel
 from smcda.models.lenet import make_model
-from smcda.models.priors import flattened, gaussian, ravel
+from smcda.models.priors import gaussian
 from smcda.parallel.plan import choose_fast_code
 from smcda.smc.likelihood import xla_likelihood
 
@@ -126,20 +127,20 @@ def test_sums_are_the_same_bits_on_any_number_of_threads(cache):
 def test_without_a_compiler_xla_takes_over_and_says_so(monkeypatch, caplog):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
-    assert choose_fast_code(make_model("lenet5"), "auto") is None
+    assert choose_fast_code(make_model("lenet5"), "auto", jax.devices()[0]) is None
     assert "no C++ compiler" in caplog.text
     with pytest.raises(native.NotBuilt, match="no C\\+\\+ compiler"):
-        choose_fast_code(make_model("lenet5"), "native")
+        choose_fast_code(make_model("lenet5"), "native", jax.devices()[0])
 
 
 def test_a_compiler_that_fails_is_named(monkeypatch, caplog):
     monkeypatch.setenv("CXX", "false")
-    assert choose_fast_code(make_model("lenet5"), "auto") is None
+    assert choose_fast_code(make_model("lenet5"), "auto", jax.devices()[0]) is None
     assert "false failed" in caplog.text
 
 
 def test_native_gradients_are_refused_where_there_are_none():
-    model = Model(lambda parameters, x, y: y, gaussian(np.zeros(2), 1.0))
+    model = Model.from_log_likelihood(lambda parameters, x, y: y, gaussian(np.zeros(2), 1.0))
     with pytest.raises(BadInput, match="built-in networks only: choose --gradients xla"):
-        choose_fast_code(model, "native")
-    assert choose_fast_code(model, "auto") is None
+        choose_fast_code(model, "native", jax.devices()[0])
+    assert choose_fast_code(model, "auto", jax.devices()[0]) is None

@@ -13,8 +13,8 @@ from helpers.plain_sums import IMAGES, LABELS, assert_gradients_equal, in_order,
 
 from smcda.bench.baseline import PlainFashionCNN
 from smcda.models import native
+from smcda.models.flat import flattened, ravel
 from smcda.models.lenet import make_model
-from smcda.models.priors import flattened, ravel
 from smcda.smc.likelihood import xla_likelihood
 
 SIZE = 37  # images of a minibatch: two groups of lanes and a bit

@@ -9,11 +9,12 @@ import pytest
 from flax import linen as nn
 
 from smcda.bench.baseline import PLAIN, PlainFashionCNN
-from smcda.models.conv_pool import ConvPool, avg_pool_tile, max_pool_tile
+from smcda.models.conv_pool import ConvMaxTanh, ConvTanhMean, tile_max
+from smcda.models.flat import flattened
 from smcda.models.flax import from_flax
 from smcda.models.lenet import MODELS, make_model
 from smcda.models.likelihoods import categorical
-from smcda.models.priors import flattened, gaussian
+from smcda.models.priors import gaussian
 
 RNG = np.random.default_rng(4)
 IMAGES = RNG.integers(0, 256, (5, 28, 28), dtype=np.uint8)
@@ -61,22 +62,20 @@ def test_batch_norm_adds_no_parameters():
 
 @pytest.mark.parametrize("channels", [1, 8], ids=["few-channels", "many-channels"])
 @pytest.mark.parametrize(
-    ("size", "padding", "pool", "plain_pool"),
+    ("layer", "plain_pool"),
     [
-        (5, 2, avg_pool_tile, nn.avg_pool),
-        (5, 0, avg_pool_tile, nn.avg_pool),
-        (3, 1, max_pool_tile, nn.max_pool),
+        (ConvTanhMean(4, 5, padding=2), nn.avg_pool),
+        (ConvTanhMean(4, 5, padding=0), nn.avg_pool),
+        (ConvMaxTanh(4, 3, padding=1), nn.max_pool),
     ],
     ids=["5-same-mean", "5-valid-mean", "3-same-max"],
 )
-def test_convolution_and_pooling_equal_plain_ones_in_value_and_gradients(
-    channels, size, padding, pool, plain_pool
-):
+def test_convolution_and_pooling_equal_plain_ones_in_value_and_gradients(channels, layer, plain_pool):
+    size, padding = layer.kernel_size, layer.padding
     rng = np.random.default_rng(size + channels)
     images = jnp.asarray(rng.normal(size=(3, 8, 12, channels)), jnp.float32)
     kernel = rng.normal(size=(size, size, channels, 4)) / math.sqrt(channels)
     parameters = jax.tree.map(jnp.float32, {"kernel": kernel, "bias": rng.normal(size=4)})
-    ours = ConvPool(4, size, padding=padding, pool=pool, activation=jnp.tanh)
     conv = nn.Conv(4, (size, size), padding="SAME" if padding else "VALID")
     shape = (3, 4, 6, 4) if padding else (3, 2, 4, 4)
     weights = jnp.asarray(rng.normal(size=shape), jnp.float32)
@@ -88,10 +87,29 @@ def test_convolution_and_pooling_equal_plain_ones_in_value_and_gradients(
 
         return jax.jit(jax.grad(weighted, argnums=(0, 1), has_aux=True))(parameters, images)
 
-    found = loss(lambda p, x: ours.apply({"params": p}, x))
+    found = loss(lambda p, x: layer.apply({"params": p}, x))
     expected = loss(lambda p, x: plain_pool(jnp.tanh(conv.apply({"params": p}, x)), (2, 2), (2, 2)))
     assert found[1].shape == shape
     assert_close(found, expected)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_curvature_is_that_of_a_plain_network(name):
+    particle, direction = (take(some_particles(name, 2), i) for i in (0, 1))
+
+    def curvature(network, images):
+        def loss(parameters):
+            return jnp.sum(jnp.sin(network.apply({"params": parameters}, images)))
+
+        return jax.jit(lambda p, v: jax.jvp(jax.grad(loss), (p,), (v,))[1])(particle, direction)
+
+    assert_close(curvature(MODELS[name](), jnp.asarray(IMAGES)), curvature(PLAIN[name](), PIXELS))
+
+
+def test_equal_numbers_in_a_tile_share_one_gradient():
+    tiles = jnp.asarray([[[1.0], [3.0], [3.0], [2.0]], [[0.0], [0.0], [0.0], [0.0]]])
+    gradient = jax.grad(lambda t: jnp.sum(tile_max(t) * jnp.asarray([[5.0], [7.0]])))(tiles)
+    np.testing.assert_array_equal(gradient[..., 0], [[0, 2.5, 2.5, 0], [1.75, 1.75, 1.75, 1.75]])
 
 
 @pytest.fixture(scope="module", params=list(MODELS))
@@ -149,7 +167,7 @@ def test_log_likelihood_is_the_log_probability_of_each_images_label():
     logits = IMAGES.reshape(5, 784) / 255 @ kernel + bias
     expected = logits[range(5), labels] - np.log(np.exp(logits).sum(axis=1))
     parameters = {"Dense_0": {"kernel": jnp.float32(kernel), "bias": jnp.float32(bias)}}
-    found = jax.jit(from_flax(Linear(), categorical(), gaussian(np.zeros(1), 1.0)).log_likelihood)(
+    found = jax.jit(from_flax(Linear(), IMAGES, categorical(), gaussian()).log_likelihood)(
         parameters, IMAGES, labels
     )
     np.testing.assert_allclose(found, expected, rtol=1e-4)

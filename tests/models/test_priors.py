@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from smcda.models.priors import flattened, from_density, gaussian
+from smcda.models.flat import flattened
+from smcda.models.priors import from_log_density, gaussian
 from smcda.smc.batches import Window
 from smcda.smc.likelihood import LikelihoodSums
 from smcda.smc.target import scale_to_full_data, target_gradient
@@ -28,7 +29,7 @@ def normal_log_density(x):
 
 def laplace(rate):
     """A density with kinks, known up to a constant: -rate |a| - |b|."""
-    return from_density(
+    return from_log_density(
         lambda key: {"a": jax.random.laplace(key, (2,)) / rate, "b": jnp.asarray(0.5)},
         lambda p: 7 - rate * jnp.sum(jnp.abs(p["a"])) - jnp.abs(p["b"]),
     )
@@ -79,7 +80,7 @@ def test_any_density_can_be_a_prior_without_its_constant():
         (gaussian(MEAN, SCALE), (FLAT_MEAN - PARTICLES) / FLAT_SCALE**2),
         (laplace(2.0), -np.sign(PARTICLES) * [2.0, 2.0, 1.0]),
     ],
-    ids=["gaussian", "from_density"],
+    ids=["gaussian", "from_log_density"],
 )
 def test_the_target_gradient_adds_the_priors_gradient_to_the_scaled_sums(prior, gradient):
     old = np.array([[1.0, 2.0, 3.0], [-1.0, 0.5, 4.0]])
@@ -93,7 +94,7 @@ def test_the_target_gradient_adds_the_priors_gradient_to_the_scaled_sums(prior, 
     np.testing.assert_allclose(found, 3 * (old + new / 4) + gradient, rtol=1e-5)
 
 
-@pytest.mark.parametrize("prior", [gaussian(MEAN, SCALE), laplace(0.5)], ids=["gaussian", "from_density"])
+@pytest.mark.parametrize("prior", [gaussian(MEAN, SCALE), laplace(0.5)], ids=["gaussian", "from_log_density"])
 def test_the_priors_gradient_is_that_of_its_log_ratio_by_finite_differences(prior):
     flat, step = flattened(prior).prior, 2**-6
     log_ratio = jax.jit(jax.vmap(flat.log_ratio))

@@ -108,11 +108,13 @@ def test_a_trajectory_is_a_quarter_period_and_no_longer_than_allowed():
 def history(correlation_of, n_moves, max_moves=50):
     """Let statistics forget as told, one correlation per move; after which move they have settled."""
     n_particles = 4_000
-    particles = jnp.asarray(RNG.normal(size=(n_particles, 2)), jnp.float32)
+    # Centred and orthogonal, so that correlations are exactly what they are told to be.
+    draws = np.random.default_rng(6).normal(size=(n_particles, 4))
+    basis = np.sqrt(n_particles) * np.linalg.qr(draws - draws.mean(axis=0))[0]
+    particles, other = (jnp.asarray(part, jnp.float32) for part in (basis[:, :2], basis[:, 2:]))
     state = adaptation.start(particles, -particles, particles[:, 0])._replace(
         is_settled=jnp.asarray(False), n_moves=jnp.int32(0)
     )
-    other = jnp.asarray(RNG.normal(size=(n_particles, 2)), jnp.float32)
     for move in range(1, n_moves + 1):
         c = correlation_of(move)
         moved = c * particles + np.sqrt(1 - c**2) * other
@@ -131,6 +133,35 @@ def test_particles_have_settled_when_they_have_forgotten_or_can_forget_no_more()
     assert history(lambda move: 0.9 if move < 20 else 0.0, 40) == 4, "two modes: no more to forget"
     assert 40 <= history(lambda move: 0.97**move, 60) <= 47, "diffusion is not mistaken for a plateau"
     assert history(lambda move: 0.995**move, 60, max_moves=12) == 12, "the cap"
+
+
+@pytest.mark.parametrize("n_parameters", [3, 200])
+@pytest.mark.parametrize("when", ["then", "now", "both"])
+def test_copies_of_one_particle_have_forgotten_nothing(when, n_parameters):
+    n_particles = 5
+    spread = jnp.asarray(RNG.normal(size=(n_particles, n_parameters)), jnp.float32)
+    copies = jnp.broadcast_to(spread[:1], spread.shape)
+    then, now = {"then": (copies, spread), "now": (spread, copies), "both": (copies, copies)}[when]
+    state = adaptation.start(then, -then, then[:, 0])
+    statistics = adaptation.statistics(now, now[:, 0], state.metric)
+    settled = []
+    for _ in range(8):
+        args = (jnp.float32(0.0), 0.8, jnp.asarray(False), jnp.int32(7), jnp.int32(5))
+        state = adaptation.after_move(state, statistics, *args)
+        settled.append(bool(state.is_settled))
+    assert settled == [False] * 6 + [True] * 2, "not before the cap"
+    assert state.correlation == 1
+
+
+def test_a_likelihood_that_all_particles_share_does_not_keep_them_moving():
+    particles, other = (jnp.asarray(RNG.normal(size=(400, 2)), jnp.float32) for _ in range(2))
+    flat = jnp.full(400, -7.3)
+    state = adaptation.start(particles, -particles, flat)
+    for _ in range(adaptation.MIN_MOVES):
+        now = adaptation.statistics(other, flat, state.metric)
+        args = (jnp.float32(0.8), 0.8, jnp.asarray(False), jnp.int32(50), jnp.int32(5))
+        state = adaptation.after_move(state, now, *args)
+    assert state.is_settled
 
 
 def test_the_metropolis_test_keeps_a_gaussian_and_refuses_what_is_not_finite():

@@ -13,7 +13,7 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jax.scipy.stats import norm
 
-from smcda.models.priors import Prior, from_density, gaussian
+from smcda.models.priors import Prior, from_log_density, gaussian
 
 
 class Problem(NamedTuple):
@@ -230,7 +230,7 @@ PROBLEMS = {
     ),
     "funnel": Problem(
         schools_log_likelihood,
-        from_density(schools_sample, schools_log_prior),
+        from_log_density(schools_sample, schools_log_prior),
         schools_log_prior,
         schools_data,
         columns("log_tau", "mu", "theta"),

@@ -27,9 +27,7 @@ def test_default_settings_give_the_posterior_and_the_evidence(name, caplog):
             assert found.diagnostics == [], "a healthy run has no doubts"
             assert np.all(found.weights == found.weights[0])
             results.append(
-                summarise(
-                    problem, found.parameters, found.weights, found.log_evidence, found.log_evidence_error
-                )
+                summarise(problem, found.params, found.weights, found.log_evidence, found.log_evidence_error)
             )
     assert caplog.messages == []
     found = accuracy(results, reference(name))

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from helpers.results import RESULTS, contents
 
 from smcda.cli import main
-from smcda.run import runner  # noqa: F401  (imported once, before the forks)
+from smcda.runs import runner  # noqa: F401  (imported once, before the forks)
 from smcda.smc.kernels import KERNELS
 from smcda.smc.schedules import SCHEDULES
 
@@ -87,7 +87,7 @@ class Soak:
 
     def arguments(self, out, scheme, kernel):
         options = {
-            "data": self.data, "network": "lenet5", "scheme": scheme, "kernel": kernel, "seed": 3, "out": out,
+            "data": self.data, "model": "lenet5", "scheme": scheme, "kernel": kernel, "seed": 3, "out": out,
             "particles": 3, "iterations": self.iterations, "batch-size": 20, "step-size": 0.01,
             "evaluate-every": 7, "compilation-cache": self.cache, "checkpoint-every": 0.1, "device": "cpu",
             "threads": 1,

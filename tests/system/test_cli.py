@@ -62,7 +62,7 @@ def data(arrays, tmp_path_factory):
 def make_options(data, cache, out, /, **changes):
     """Build arguments of a tiny run; a change to None leaves an option out, one to True makes it a flag."""
     options = {
-        "data": data, "network": "lenet5", "scheme": "linear", "kernel": "hmc", "seed": 0, "out": out,
+        "data": data, "model": "lenet5", "scheme": "linear", "kernel": "hmc", "seed": 0, "out": out,
         "particles": 3, "iterations": 4, "batch_size": 20, "step_size": 0.01, "evaluate_every": 3,
         "compilation_cache": cache,
     } | changes  # fmt: skip
@@ -86,7 +86,7 @@ def assert_refused(result, *named):
     [
         ({"scheme": "cubic"}, ["scheme", "'cubic'", "linear"]),
         ({"kernel": "nuts"}, ["kernel", "'nuts'", "hmc"]),
-        ({"network": "vgg"}, ["network", "'vgg'", "lenet5"]),
+        ({"model": "vgg"}, ["model", "'vgg'", "lenet5"]),
         ({"resampling": "bootstrap"}, ["resampling", "'bootstrap'", "systematic"]),
         ({"weight_target": "next"}, ["weight_target", "'next'", "previous"]),
         *[({"step_size": h}, ["step_size", h]) for h in ("0.0", "-0.5", "nan", "inf")],
@@ -109,7 +109,7 @@ def assert_refused(result, *named):
         ({"seed": 2**64}, ["seed", 2**64]),
         ({"seed": "first"}, ["--seed", "'first'"]),
         ({"threads": 0}, ["threads", "0"]),
-        *[({name: None}, [f"--{name}"]) for name in ("data", "network", "out")],
+        *[({name: None}, [f"--{name}"]) for name in ("data", "model", "out")],
     ],
     ids=lambda value: "-".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else "",
 )
@@ -289,7 +289,7 @@ def test_a_run_that_diverges_says_when_and_what_to_do(data, cache, tmp_path):
 
 def test_a_run_with_batch_normalisation_is_native_too(data, cache, tmp_path):
     options = make_options(
-        data, cache, tmp_path / "run", network="fashion_cnn", batch_norm=True, gradients="native"
+        data, cache, tmp_path / "run", model="fashion_cnn", batch_norm=True, gradients="native"
     )
     assert call(*options)[0] == 0
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())

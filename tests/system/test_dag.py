@@ -165,7 +165,7 @@ def test_touching_sources_rebuilds_nothing(built):
 
 
 def test_what_no_result_depends_on_rebuilds_nothing(built):
-    with edited(built / "smcda" / "run" / "progress.py"):
+    with edited(built / "smcda" / "runs" / "progress.py"):
         assert planned(built) == {}
     with edited(built / "config.yaml", "particles: 100\n", "particles: 50\n"):
         assert planned(built) == {}

@@ -8,6 +8,7 @@ import pytest
 from statistical.problems import PROBLEMS
 
 from smcda import sample
+from smcda.config import SamplerConfig
 from smcda.errors import Diverged
 
 pytestmark = pytest.mark.system
@@ -22,7 +23,7 @@ ROWS = [
 def printed(settings):
     problem = PROBLEMS["poisson"]
     try:
-        found = sample(problem.log_likelihood, problem.prior, *problem.data(), **settings)
+        found = sample(problem.log_likelihood, problem.prior, *problem.data(), SamplerConfig(**settings))
     except Diverged:
         return ["Diverged"]
     return [diagnostic.name for diagnostic in found.diagnostics]

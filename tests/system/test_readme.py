@@ -27,7 +27,7 @@ def test_the_example_finds_the_known_posterior_and_evidence(capsys):
     exec(example(), found)
     posterior, known = found["posterior"], reference("poisson")
     for name, truth in known["quantities"].items():
-        values = np.asarray(posterior.parameters[name]).reshape(len(posterior.weights), -1)
+        values = np.asarray(posterior.params[name]).reshape(len(posterior.weights), -1)
         assert np.all(np.abs(posterior.weights @ values - truth["mean"]) < 0.1 * np.array(truth["sd"]))
     error = abs(posterior.log_evidence - known["log_evidence"])
     assert error < 0.4

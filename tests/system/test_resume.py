@@ -19,8 +19,8 @@ from helpers.results import RESULTS, contents, files, write_data
 from smcda._io import exclusive
 from smcda.config import RunConfig, SamplerConfig
 from smcda.errors import Diverged, SmcdaError, Stopped, configure_logging
-from smcda.run.checkpoint import MANIFEST, Checkpoints
-from smcda.run.runner import execute
+from smcda.runs.checkpoint import MANIFEST, Checkpoints
+from smcda.runs.runner import execute
 
 pytestmark = pytest.mark.system
 
@@ -38,7 +38,7 @@ def data(tmp_path_factory):
 
 def make_config(data, out, **changes):
     sampler = SamplerConfig(scheme="linear", particles=3, iterations=4, batch_size=20, step_size=0.01)
-    options = {"network": "lenet5", "evaluate_every": 3, "save_posterior": True, "checkpoint_every": 1e-6}
+    options = {"model": "lenet5", "evaluate_every": 3, "save_posterior": True, "checkpoint_every": 1e-6}
     return RunConfig(data, out=out, sampler=sampler, **(options | changes))
 
 
@@ -214,7 +214,7 @@ def test_a_replacing_run_killed_between_its_files_counts_as_unfinished_and_resum
     hold_old_results(out)
     config = make_config(data, out, overwrite=True)
     options = {
-        "data": data, "out": out, "network": "lenet5", "scheme": "linear", "kernel": config.sampler.kernel,
+        "data": data, "out": out, "model": "lenet5", "scheme": "linear", "kernel": config.sampler.kernel,
         "seed": config.seed, "particles": 3, "iterations": 4, "batch-size": 20, "step-size": 0.01,
         "evaluate-every": 3, "checkpoint-every": 1e-6, "compilation-cache": cache,
     }  # fmt: skip

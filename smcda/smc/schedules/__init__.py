@@ -4,10 +4,10 @@ A new fixed scheme is a function and a line in the table of ``fixed.py``; the co
 the figures know it from `SCHEDULES`.
 """
 
-import dataclasses
 from collections.abc import Callable
 from functools import partial
 
+from smcda._plugins import look_up
 from smcda.config import ADAPTIVE, SamplerConfig
 from smcda.smc.schedules.adaptive import adaptive
 from smcda.smc.schedules.base import BatchPlan, NextWindow, Schedule, ScheduleArgs
@@ -24,7 +24,9 @@ SCHEDULES: dict[str, Callable[[ScheduleArgs], Schedule]] = {
 
 
 def make_schedule(config: SamplerConfig, n_data: int) -> Schedule:
-    """The schedule that a config names, for so many training examples."""
-    known = dataclasses.asdict(config.for_data(n_data)) | {"n_data": n_data}
+    """The schedule that a config names or holds, for so many training examples."""
+    known = vars(config.for_data(n_data)) | {"n_data": n_data}
     args = ScheduleArgs(**{name: known[name] for name in ScheduleArgs._fields})
-    return SCHEDULES[config.scheme](args)
+    made = look_up(SCHEDULES, config.scheme)(args)
+    # A user's own scheme may be as simple as a plan.
+    return fixed(lambda _: made, args) if isinstance(made, BatchPlan) else made

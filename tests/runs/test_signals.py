@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from smcda.run.signals import StopSignals
+from smcda.runs.signals import StopSignals
 
 
 def handlers():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from smcda.config import SamplerConfig
-from smcda.run.diagnostics import Particles, diagnose, evidence_error
+from smcda.runs.diagnostics import Particles, diagnose, evidence_error
 
 J, N_DATA = 100, 50
 PARTICLES = Particles(np.full(J, 1 / J), np.arange(J) // 4, 2.0)

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from smcda.errors import configure_logging
-from smcda.run import checkpoint
-from smcda.run.checkpoint import MANIFEST, Checkpoints
+from smcda.runs import checkpoint
+from smcda.runs.checkpoint import MANIFEST, Checkpoints
 
 
 @pytest.fixture

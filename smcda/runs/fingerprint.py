@@ -5,12 +5,12 @@ its own. Machines round differently: the processor, its number of threads and th
 Where results go, and which of them are written, is not.
 """
 
-import dataclasses
 import hashlib
 import json
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,29 +18,30 @@ from typing import TYPE_CHECKING, Any
 from smcda import __version__
 
 if TYPE_CHECKING:  # the workflow needs `numeric_sources` only, and must not wait for JAX
-    from smcda.config import RunConfig
-    from smcda.parallel.plan import ExecutionPlan
+    from smcda.runs.loop import Run
 
 ROUNDING = ("enable_x64", "default_matmul_precision", "default_prng_impl", "threefry_partitionable")
 """JAX's options that change numbers."""
 
 
-def fingerprint(config: "RunConfig", plan: "ExecutionPlan", data_sha256: str) -> dict[str, Any]:
-    """Everything the result depends on, by name."""
+def fingerprint(run: "Run", seed: int, evaluate_every: int, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything the result depends on, by name; `identity` is what the run itself does not know.
+
+    The digests of the compiled programs stand for the model, whatever functions it is made of.
+    """
     import jax
 
+    plan = run.plan
     return {
-        **dataclasses.asdict(config.sampler),
+        **run.config.described(),
         "micro_batch": plan.micro_batch,
         "particle_chunk": plan.particle_chunk,
         "devices": plan.n_devices,
         "gradients": plan.gradients,
-        "network": config.network,
-        "batch_norm": config.batch_norm,
-        "prior_scale": config.prior_scale,
-        "seed": config.seed,
-        "data_sha256": data_sha256,
-        "evaluate_every": config.evaluate_every,
+        "programs": run.programs,
+        **identity,
+        "seed": seed,
+        "evaluate_every": evaluate_every,
         "smcda": __version__,
         "sources": numeric_sources(),
         "jax": version("jax"),

@@ -16,9 +16,9 @@ from smcda.bench.timing import seconds_to_save
 from smcda.config import SamplerConfig
 from smcda.errors import configure_logging
 from smcda.models.base import Model
-from smcda.run import checkpoint
-from smcda.run.checkpoint import Checkpoints
-from smcda.run.loop import Run
+from smcda.runs import checkpoint
+from smcda.runs.checkpoint import Checkpoints
+from smcda.runs.loop import Run
 from smcda.smc.kernels import KERNELS
 from smcda.smc.schedules import SCHEDULES
 
@@ -26,7 +26,9 @@ from smcda.smc.schedules import SCHEDULES
 def make_run(scheme="linear", kernel="hmc"):
     own = {} if scheme == "adaptive" else {"step_size": 0.3, "delta_entropy": 5.0}
     config = SamplerConfig(scheme, kernel, 8, 6, batch_size=6, **own)
-    return Run(Model(gaussian.log_likelihood, gaussian.prior()), *gaussian.data(), config, seed=3)
+    return Run(
+        Model.from_log_likelihood(gaussian.log_likelihood, gaussian.prior()), *gaussian.data(), config, seed=3
+    )
 
 
 def as_bytes(run):

@@ -11,14 +11,17 @@ import resource
 import shutil
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from smcda import __version__
-from smcda._io import atomic_write, fsync, write_text
+from smcda._io import fsync, write_text
 from smcda.errors import BadInput
+
+if TYPE_CHECKING:
+    from smcda.runs.result import Result
 
 NAMES = ("trace.csv", "posterior.npz", "metrics.json")
 NEW = ".new"
@@ -55,9 +58,9 @@ def remove_unfinished(out: Path) -> None:
 
 
 def write_results(
-    out: Path, metrics: dict[str, Any], trace: dict[str, Any], posterior: dict[str, Any] | None
+    out: Path, metrics: dict[str, Any], trace: dict[str, Any], posterior: "Result | None"
 ) -> None:
-    """Write the results of a finished run into the folder `out`; `posterior` is particles and weights.
+    """Write the results of a finished run into the folder `out`, the posterior only where one is given.
 
     A finished run that is there is replaced once all files are on the disk, and stays if one can't be.
     """
@@ -78,19 +81,16 @@ def write_results(
         shutil.rmtree(out / NEW, ignore_errors=True)
 
 
-def _write(
-    folder: Path, metrics: dict[str, Any], trace: dict[str, Any], posterior: dict[str, Any] | None
-) -> None:
+def _write(folder: Path, metrics: dict[str, Any], trace: dict[str, Any], posterior: "Result | None") -> None:
     """Write one file after the other, `metrics.json` last."""
     write_text(folder / "trace.csv", _csv(trace))
     if posterior is not None:
-        with atomic_write(folder / "posterior.npz") as path, path.open("wb") as stream:
-            np.savez(stream, **posterior)
+        posterior.save(folder / "posterior.npz")
     write_text(folder / "metrics.json", json.dumps(metrics, indent=2, allow_nan=False) + "\n")
 
 
 def _csv(columns: dict[str, Any]) -> str:
-    """Rows of the trace; numbers in the shortest form that reads back the same, None as an empty cell."""
+    """Rows of the trace; numbers in the shortest form that reads back the same, NaN as an empty cell."""
     rows = zip(*columns.values(), strict=True)
     return "".join(",".join(row) + "\n" for row in (columns, *(map(_cell, row) for row in rows)))
 
@@ -98,7 +98,7 @@ def _csv(columns: dict[str, Any]) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, np.bool_):
         value = int(value)
-    return "" if value is None else str(value)
+    return "" if value != value else str(value)
 
 
 def peak_memory_mb() -> float:

@@ -2,7 +2,7 @@
 
 After a change that is meant to alter results, write the numbers anew and look at the difference:
 
-    python tests/run/test_golden.py --write
+    python tests/runs/test_golden.py --write
 
 which also prints how far native gradients are from XLA's, where a C++ compiler is installed.
 """
@@ -21,13 +21,12 @@ from smcda.cli import main
 GOLDEN = Path(__file__).with_name("golden.json")
 
 SCHEMES = ("constant", "full_batch", "constant_to_refine", "linear", "automated", "smooth_data_annealing")
-LENET = "--network lenet5 --batch-size 10 --initial-batch 10 --prior-scale 0.04 --step-size 0.008"
+LENET = "--model lenet5 --batch-size 10 --initial-batch 10 --prior-scale 0.04 --step-size 0.008"
 # A wider prior, so that likelihoods differ enough between particles for beta to take several steps to 1.
-SDA = "--network lenet5 --batch-size 10 --initial-batch 10 --prior-scale 0.1 --step-size 0.02"
+SDA = "--model lenet5 --batch-size 10 --initial-batch 10 --prior-scale 0.1 --step-size 0.02"
 # Statistics of a minibatch amplify rounding: single short steps and minibatches of 20 keep it small.
 CNN = (
-    "--network fashion_cnn --batch-norm --batch-size 20 --initial-batch 20 --prior-scale 0.03 "
-    "--step-size 0.004"
+    "--model fashion_cnn --batch-norm --batch-size 20 --initial-batch 20 --prior-scale 0.03 --step-size 0.004"
 )
 CASES = {
     f"{scheme}-{kernel}": f"{SDA if scheme == 'smooth_data_annealing' else LENET} "

@@ -5,6 +5,7 @@ look. That number is traced, like everything else that varies, so a run compiles
 start and the block) whatever its scheme, and looking more or less often never changes the result.
 """
 
+import math
 import time
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,26 +13,25 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from smcda._options import options
 from smcda.config import RunConfig, SamplerConfig
 from smcda.errors import Diverged
 from smcda.models.base import Model
-from smcda.models.priors import flattened
+from smcda.models.flat import flattened
+from smcda.models.starts import Start, flat_start
 from smcda.parallel.plan import make_plan
 from smcda.parallel.sharding import state_sharding
-from smcda.run.checks import check_data, check_first_draws, check_shape
-from smcda.run.compiled import compile_once
-from smcda.run.diagnostics import Diagnostic, Particles, diagnose, evidence_error
+from smcda.runs.checks import check_data, check_first_draws, check_model
+from smcda.runs.compiled import compile_once
+from smcda.runs.diagnostics import Diagnostic, Particles, diagnose, evidence_error
+from smcda.runs.programs import begin, empty_trace, make_kernel, make_params, sampler_of
 from smcda.smc import adjusted
 from smcda.smc import sampler as unadjusted
-from smcda.smc.batches import ShuffledData, Window, to_device
-from smcda.smc.kernels import KERNELS
-from smcda.smc.resampling import RESAMPLERS
+from smcda.smc.batches import ShuffledData, Window, count, to_device
 from smcda.smc.sampler import SMCInfo, SMCKernel, SMCParams, SMCState
 from smcda.smc.schedules import make_schedule
-from smcda.smc.target import TARGETS
 
 
 def run_block(
@@ -68,6 +68,16 @@ class Diagnosis(NamedTuple):
     doubts: list[Diagnostic]
 
 
+class Previous(NamedTuple):
+    """A finished posterior of the first `n_data` examples, which a run continues from."""
+
+    particles: Float[Array, "particle parameter"]
+    log_weights: Float[Array, " particle"]
+    n_data: int
+    log_evidence: float | None
+    log_evidence_error: float | None
+
+
 class Saved(NamedTuple):
     """All that the rest of a run depends on and that its settings, seed and data do not give."""
 
@@ -83,67 +93,62 @@ class Run:
     def __init__(
         self,
         model: Model,
-        x: Shaped[np.ndarray, "example ..."],
-        y: Shaped[np.ndarray, "label ..."],
+        x: Any,
+        y: Any,
         config: SamplerConfig,
         seed: int = 0,
         shuffle: bool = True,
         gradients: str = "auto",
+        start: Start | None = None,
+        start_seed: int | None = None,
+        previous: Previous | None = None,
     ) -> None:
         """Look up what the config names, put the data on the device, compile, draw the first particles."""
         seed = next(option for option in options(RunConfig) if option.name == "seed").check(seed)
-        check_data(x, y)
+        x, y = check_data(x, y)
         started = time.perf_counter()
-        self.config = config = config.for_data(len(x))
-        self.schedule = make_schedule(config, len(x))
-        self.sampler = adjusted if config.adjusted else unadjusted
-        self.flat = flattened(model.prior)
-        self.plan = make_plan(model, self.flat, config, gradients)
-        check_shape(model, self.flat, x[: self.plan.micro_batch], y[: self.plan.micro_batch])
-        self.kernel = SMCKernel(
-            self.plan.likelihood,
-            self.flat.prior,
-            self.schedule.next_window,
-            KERNELS[config.kernel],
-            RESAMPLERS[config.resampling],
-            TARGETS[config.target],
-            config.weight_target == "previous",
-            self.schedule.next_beta,
-        )
-        params = SMCParams(
-            jnp.asarray(config.step_size or 0, jnp.float32),
-            jnp.asarray(config.leapfrog_steps, jnp.int32),
-            self.schedule.params,
-            jnp.asarray(config.max_moves, jnp.int32),
-            jnp.asarray(config.final_moves, jnp.int32),
-        )
+        n_data = count(x)
+        self.config = config = config.for_data(n_data)
+        self.schedule = make_schedule(config, n_data)
+        n_old = 0
+        if previous is not None:
+            n_old = previous.n_data
+            seen = Window(jnp.int32(0), jnp.int32(0), jnp.int32(n_old), jnp.float32(1))
+            self.schedule = self.schedule._replace(first=seen)
+        self.sampler = sampler_of(config)
+        self.flat = flattened(model.joint_prior)
+        self.model, self.start, self.previous = model, start, previous
+        self.plan = make_plan(model, self.flat, config, x, y, gradients)
+        check_model(model, self.flat, x, y, self.plan.micro_batch)
+        first_draws = None if start is None else flat_start(start, model.joint_prior, self.flat)
+        self.kernel = make_kernel(config, self.plan, self.flat, self.schedule, first_draws)
+        params = make_params(config, self.schedule)
         wraparound = config.batches[1] + self.plan.micro_batch
-        data = to_device(x, y, seed=seed if shuffle else None, wraparound=wraparound)
+        data = to_device(x, y, seed=seed if shuffle else None, wraparound=wraparound, n_old=n_old)
         keys = jax.random.split(jax.random.key(seed))
+        if start_seed is not None:
+            keys = (jax.random.split(jax.random.key(start_seed))[0], keys[1])
         self._sharded, self._replicated = state_sharding(self.plan.mesh)
         placed = jax.device_put((*keys, self.schedule.first, data, params), self._replicated)
         key_init, self._key, first, self.data, self.params = placed
         self.compile_s = time.perf_counter() - started
-
-        def begin(key: PRNGKeyArray, first: Window, data: ShuffledData) -> tuple[SMCState, Array, Array]:
-            state, draws = self.sampler.init(key, self.kernel, first, data, config.particles)
-            return state, draws, jnp.all(jnp.isfinite(jax.vmap(self.flat.prior.gradient)(draws)))
+        self.programs: list[str] = []
+        """Digests of the compiled programs, which together say what this run computes."""
 
         draws_sharded = None if self._sharded is None else self._sharded.particles
         shardings = (self._sharded, draws_sharded, self._replicated)
-        start = self._compile(begin, key_init, first, self.data, out_shardings=shardings)
+        given = () if previous is None else (previous.particles, previous.log_weights)
+        arguments = (key_init, first, self.data, *jax.device_put(given, self._replicated))
+        begin_run = self._compile(partial(begin, self.kernel, config), *arguments, out_shardings=shardings)
         self.runtime_s = 0.0
         self._row_seconds = np.zeros(config.iterations)
         self.state: SMCState
-        self.state, draws, has_gradient = self._timed(start, key_init, first, self.data)
+        self.state, draws, has_gradient = self._timed(begin_run, *arguments)
         self._first_draws = np.asarray(draws)
-        """What was drawn from the prior, before any of it was weighted, on the host."""
+        """The first particles, before any of them was weighted, on the host."""
         check_first_draws(self._first_draws, bool(has_gradient), *map(np.asarray, self.state.likelihood))
-        # A trace of zeros with the shapes and types that `step` reports.
-        one_step = partial(self.sampler.step, kernel=self.kernel, params=self.params, data=self.data)
-        _, row = jax.eval_shape(one_step, self._key, self.state)
-        empty = jax.tree.map(lambda value: jnp.zeros((config.iterations, *value.shape), value.dtype), row)
-        self._trace = jax.device_put(empty, self._replicated)
+        trace = empty_trace(config, self.kernel, self._key, self.state, self.params, self.data)
+        self._trace = jax.device_put(trace, self._replicated)
         self._block = self._compile(
             partial(run_block, self.kernel),
             *(self._key, self.state, self._trace, jnp.asarray(0, jnp.int32), self.params, self.data),
@@ -252,15 +257,27 @@ class Run:
             float(np.sqrt(np.mean((way[:, width > 0] / width[width > 0]) ** 2))),
         )
         corrected = config.adjusted or config.weight_target == "previous" or config.scheme == "full_batch"
+        if self.start is not None:
+            corrected &= self.start.log_density is not None and self.start.is_continuous
         error = evidence_error(trace, particles) if corrected else None
+        log_evidence = float(state.log_evidence)
+        if self.previous is not None and error is not None:
+            before, its_error = self.previous.log_evidence, self.previous.log_evidence_error
+            if before is None or its_error is None:
+                error = None
+            else:
+                log_evidence, error = log_evidence + before, math.hypot(error, its_error)
         doubts = diagnose(config, int(self.data.n_data), trace, particles, error)
         if error is None or any(doubt.spoils_evidence for doubt in doubts):
             return Diagnosis(None, None, doubts)
-        return Diagnosis(float(state.log_evidence), error, doubts)
+        return Diagnosis(log_evidence, error, doubts)
 
     def _compile(self, function: Any, *arguments: Any, **options: Any) -> Any:
         started = time.perf_counter()
-        compiled = compile_once(jax.jit(function, **options).lower(*arguments))
+        with jax.default_matmul_precision(self.plan.precision):
+            lowered = jax.jit(function, **options).lower(*arguments)
+        compiled, digest = compile_once(lowered)
+        self.programs.append(digest)
         self.compile_s += time.perf_counter() - started
         return compiled
 

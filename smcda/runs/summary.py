@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from smcda.models.priors import Parameters
+from smcda.models.flat import Parameters
 
 QUANTILES = {"5 %": 0.05, "median": 0.5, "95 %": 0.95}
 MAX_ROWS = 100

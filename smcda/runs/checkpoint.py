@@ -29,7 +29,7 @@ import jax
 import numpy as np
 
 from smcda._io import fsync
-from smcda.run.fingerprint import differences, digest
+from smcda.runs.fingerprint import differences, digest
 
 MAX_TO_KEEP = 2
 MANIFEST = Path("manifest") / "metadata"

@@ -8,8 +8,8 @@ _programs: OrderedDict[str, Any] = OrderedDict()
 MAX_PROGRAMS = 16
 
 
-def compile_once(lowered: Any) -> Any:
-    """Compile a program, unless this process has compiled the same one before, to the letter.
+def compile_once(lowered: Any) -> tuple[Any, str]:
+    """Compile a program, unless this process has compiled the same one before; also give its text's digest.
 
     By its text rather than by the function it came from: a function may mean something else when a value that
     it reads has changed.
@@ -20,4 +20,4 @@ def compile_once(lowered: Any) -> Any:
     _programs.move_to_end(digest)
     while len(_programs) > MAX_PROGRAMS:
         _programs.popitem(last=False)
-    return _programs[digest]
+    return _programs[digest], digest

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from smcda import gaussian, sample
+from smcda.config import SamplerConfig
 from smcda.errors import BadInput, Diverged
-from smcda.models.priors import from_density
-from smcda.run.sample import Posterior
-from smcda.run.summary import summarise
+from smcda.models.priors import from_log_density
+from smcda.runs.result import Result
+from smcda.runs.summary import summarise
 
 N_DATA = 120
 
@@ -81,7 +82,7 @@ BAD_RUNS = {
 @pytest.mark.parametrize("name", BAD_RUNS)
 def test_a_bad_run_says_what_is_wrong_and_what_to_change(name, caplog):
     settings, expected, message = BAD_RUNS[name]
-    found = sample(log_likelihood, PRIOR, *data(), **settings)
+    found = sample(log_likelihood, PRIOR, *data(), SamplerConfig(**settings))
     doubts = {doubt.name: doubt for doubt in found.diagnostics}
     assert expected in doubts, found.diagnostics
     assert re.search(message, doubts[expected].message), doubts[expected].message
@@ -94,13 +95,15 @@ def test_a_bad_run_says_what_is_wrong_and_what_to_change(name, caplog):
 
 @pytest.mark.parametrize("settings", [{}, {"kernel": "ld"}, {"ess_target": 0.9}, {"batch_size": N_DATA}])
 def test_a_healthy_run_says_nothing_and_all_ways_agree(settings, caplog):
-    found = sample(log_likelihood, PRIOR, *data(), **settings)
+    found = sample(log_likelihood, PRIOR, *data(), SamplerConfig(**settings))
     assert found.diagnostics == [] and caplog.messages == []
-    tempered = sample(log_likelihood, PRIOR, *data(), seed=1, batch_size=N_DATA, particles=4_000)
+    tempered = sample(
+        log_likelihood, PRIOR, *data(), SamplerConfig(batch_size=N_DATA, particles=4_000), seed=1
+    )
     difference = found.log_evidence - tempered.log_evidence
     assert abs(difference) < 4 * np.hypot(found.log_evidence_error, tempered.log_evidence_error)
-    mean, exact = (np.mean(run.parameters["slope"], axis=0) for run in (found, tempered))
-    np.testing.assert_allclose(mean, exact, atol=0.2 * np.std(tempered.parameters["slope"], axis=0).max())
+    mean, exact = (np.mean(run.params["slope"], axis=0) for run in (found, tempered))
+    np.testing.assert_allclose(mean, exact, atol=0.2 * np.std(tempered.params["slope"], axis=0).max())
 
 
 def test_what_a_function_reads_is_not_remembered_from_an_earlier_call():
@@ -112,17 +115,19 @@ def test_what_a_function_reads_is_not_remembered_from_an_earlier_call():
     means = []
     for value in (0.0, 1.5):
         offset["value"] = np.full(2, value, np.float32)
-        means.append(np.mean(sample(shifted, PRIOR, *data(), particles=300).parameters["slope"], axis=0))
+        means.append(
+            np.mean(sample(shifted, PRIOR, *data(), SamplerConfig(particles=300)).params["slope"], axis=0)
+        )
     assert np.all(means[0] - means[1] > 0.5)
 
 
 def test_a_second_call_compiles_nothing():
-    sample(log_likelihood, PRIOR, *data(), particles=150)
+    sample(log_likelihood, PRIOR, *data(), SamplerConfig(particles=150))
     compiled = []
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, seconds, **more: compiled.append(event) if "backend_compile" in event else None
     )
-    sample(log_likelihood, PRIOR, *data(), particles=150, seed=1)
+    sample(log_likelihood, PRIOR, *data(), SamplerConfig(particles=150), seed=1)
     assert compiled == []
 
 
@@ -130,7 +135,7 @@ def test_the_summary_has_a_row_per_scalar_and_prints_as_a_table():
     found = sample(log_likelihood, PRIOR, *data())
     summary = found.summary()
     assert list(summary) == ["shift", "slope[0]", "slope[1]"]
-    slope = np.asarray(found.parameters["slope"][:, 1], np.float64)
+    slope = np.asarray(found.params["slope"][:, 1], np.float64)
     row = summary["slope[1]"]
     assert row["mean"] == pytest.approx(slope.mean(), rel=1e-5)
     assert row["sd"] == pytest.approx(slope.std(), rel=1e-5)
@@ -140,7 +145,7 @@ def test_the_summary_has_a_row_per_scalar_and_prints_as_a_table():
     lines = str(summary).splitlines()
     assert lines[0].split()[:3] == ["parameter", "mean", "sd"] and len(lines) == 4
     assert len({len(line) for line in lines}) == 1
-    assert isinstance(found, Posterior) and repr(summary) == str(summary)
+    assert isinstance(found, Result) and repr(summary) == str(summary)
 
 
 def test_copies_of_one_draw_count_as_one():
@@ -162,8 +167,8 @@ def test_a_start_that_cannot_work_is_named_before_anything_moves():
         return -jnp.sum(p["slope"] ** 2) / 2 - p["shift"] ** 2
 
     with pytest.raises(BadInput, match="1000 of 1000 draws from the prior are not finite"):
-        sample(log_likelihood, from_density(sample_prior(jnp.inf), log_density), x, y)
-    edge = from_density(sample_prior(0.0), lambda p: log_density(p) - jnp.sqrt(p["shift"]))
+        sample(log_likelihood, from_log_density(sample_prior(jnp.inf), log_density), x, y)
+    edge = from_log_density(sample_prior(0.0), lambda p: log_density(p) - jnp.sqrt(p["shift"]))
     with pytest.raises(BadInput, match="gradient of the prior's log-density is not finite"):
         sample(log_likelihood, edge, x, y)
     with pytest.raises(Diverged, match="no particle drawn from the prior has a finite log-likelihood"):
@@ -181,8 +186,8 @@ def test_a_likelihood_with_an_edge_keeps_the_particles_inside():
 
     found = sample(with_an_edge, PRIOR, x, y)
     free = sample(log_likelihood, PRIOR, x, y)
-    share = np.mean(np.asarray(free.parameters["shift"]) > 0)
-    assert np.all(np.asarray(found.parameters["shift"]) > 0)
+    share = np.mean(np.asarray(free.params["shift"]) > 0)
+    assert np.all(np.asarray(found.params["shift"]) > 0)
     # The evidence is that of the part inside.
     assert found.log_evidence - free.log_evidence == pytest.approx(np.log(share), abs=0.5)
 
@@ -191,7 +196,7 @@ def test_a_likelihood_with_an_edge_keeps_the_particles_inside():
 def test_another_process_finds_the_compiled_program(tmp_path):
     code = f"""
 import sys, time
-sys.path.insert(0, {str(__file__).rpartition("/tests/")[0]!r} + "/tests/run")
+sys.path.insert(0, {str(__file__).rpartition("/tests/")[0]!r} + "/tests/runs")
 import test_sample
 started = time.perf_counter()
 test_sample.sample(test_sample.log_likelihood, test_sample.PRIOR, *test_sample.data())

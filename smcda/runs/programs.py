@@ -1,0 +1,91 @@
+"""What a run compiles: the functions and numbers of its sampler, and the program that starts it."""
+
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray
+
+from smcda._plugins import look_up
+from smcda.config import SamplerConfig
+from smcda.models.flat import Flattened
+from smcda.parallel.plan import ExecutionPlan
+from smcda.parallel.sharding import replicator
+from smcda.smc import adjusted
+from smcda.smc import sampler as unadjusted
+from smcda.smc.batches import ShuffledData, Window
+from smcda.smc.kernels import KERNELS
+from smcda.smc.resampling import RESAMPLERS
+from smcda.smc.sampler import SMCKernel, SMCParams, SMCState
+from smcda.smc.schedules import Schedule
+from smcda.smc.target import TARGETS, FlatStart
+
+
+def make_kernel(
+    config: SamplerConfig,
+    plan: ExecutionPlan,
+    flat: Flattened,
+    schedule: Schedule,
+    start: FlatStart | None = None,
+) -> SMCKernel:
+    """The functions that a config names."""
+    return SMCKernel(
+        plan.likelihood,
+        flat.prior,
+        schedule.next_window,
+        look_up(KERNELS, config.kernel),
+        look_up(RESAMPLERS, config.resampling),
+        TARGETS[config.target],
+        config.weight_target == "previous",
+        schedule.next_beta,
+        start,
+        TARGETS["plain"] if config.weighting == "plain" else None,
+        config.weighting == "none",
+        replicator(plan.mesh),
+    )
+
+
+def make_params(config: SamplerConfig, schedule: Schedule) -> SMCParams:
+    """The numbers that a config holds."""
+    return SMCParams(
+        jnp.asarray(config.step_size or 0, jnp.float32),
+        jnp.asarray(config.leapfrog_steps, jnp.int32),
+        schedule.params,
+        jnp.asarray(config.max_moves, jnp.int32),
+        jnp.asarray(config.final_moves, jnp.int32),
+    )
+
+
+def sampler_of(config: SamplerConfig) -> ModuleType:
+    """The sampler with adjusted moves, or the one without."""
+    return adjusted if config.adjusted else unadjusted
+
+
+def begin(
+    kernel: SMCKernel,
+    config: SamplerConfig,
+    key: PRNGKeyArray,
+    first: Window,
+    data: ShuffledData,
+    *previous: Array,
+) -> tuple[SMCState, Array, Array]:
+    """Draw and weight the first particles; also the draws, and whether the prior has a gradient there.
+
+    `previous` are particles and log-weights of a posterior to continue from, instead of draws.
+    """
+    if previous:
+        state, draws = adjusted.resume_from(key, kernel, first, data, *previous)
+    else:
+        state, draws = sampler_of(config).init(key, kernel, first, data, config.particles)
+    return state, draws, jnp.all(jnp.isfinite(jax.vmap(kernel.prior.gradient)(draws)))
+
+
+def empty_trace(
+    config: SamplerConfig, kernel: SMCKernel, key: Any, state: Any, params: Any, data: Any
+) -> Any:
+    """A trace of zeros with the shapes and types that a step reports; only those of the arguments count."""
+    one_step = partial(sampler_of(config).step, kernel=kernel)
+    _, row = jax.eval_shape(one_step, key, state, params=params, data=data)
+    return jax.tree.map(lambda value: jnp.zeros((config.iterations, *value.shape), value.dtype), row)

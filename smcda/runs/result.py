@@ -1,0 +1,231 @@
+"""What a run ends with: weighted particles, how far to trust them, and what to do with them."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from smcda._io import atomic_write
+from smcda.errors import BadInput
+from smcda.models.base import Model
+from smcda.models.flat import Parameters, flattened, ravel, unravelling
+from smcda.parallel.plan import few_at_once, particle_outputs
+from smcda.runs.checks import check_like
+from smcda.runs.diagnostics import Diagnostic
+from smcda.runs.evaluation import particle_log_likelihood, predict
+from smcda.runs.structure import from_json, to_json
+from smcda.runs.summary import Summary, summarise
+from smcda.smc.batches import count
+
+CLOCKS = ("runtime_s", "compile_s", "evaluation_s", "checkpoint_s", "resumed")
+TRACE = "trace/"
+"""Prefix of a column of the trace in a saved result."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Weighted samples of a posterior, and how far to trust them.
+
+    Attributes:
+        params: parameters, each array with a leading axis for the particles.
+        weights: one per particle, summing to one; all equal where moves are adjusted.
+        log_evidence: logarithm of the marginal likelihood, or None where it can't be trusted.
+        log_evidence_error: its standard error, in nats.
+        diagnostics: reasons for doubt, none for a healthy run.
+        trace: one array per column of `trace.csv`, one entry per iteration; `pandas.DataFrame` takes it.
+        metrics: test metrics, settings, seconds and counts, as in `metrics.json`.
+        root_ancestor: which of the first draws each particle descends from.
+        model: what was sampled; a loaded result has the one that `load` was given.
+        data: inputs and outputs that the posterior has seen; not saved.
+
+    """
+
+    params: Parameters
+    weights: Float[np.ndarray, " particle"]
+    log_evidence: float | None
+    log_evidence_error: float | None
+    diagnostics: list[Diagnostic]
+    trace: dict[str, np.ndarray] = dataclasses.field(repr=False)
+    metrics: dict[str, Any] = dataclasses.field(repr=False)
+    root_ancestor: np.ndarray = dataclasses.field(repr=False)
+    model: Model | None = dataclasses.field(default=None, repr=False)
+    data: tuple[Any, Any] | None = dataclasses.field(default=None, repr=False)
+
+    def summary(self) -> Summary:
+        """Mean, standard deviation, quantiles and effective sample size of every parameter."""
+        return summarise(self.params, self.weights, self.root_ancestor)
+
+    def predict(self, x: Any) -> Any:
+        """The posterior predictive of new inputs, a mixture of all particles' own under their weights.
+
+        Probabilities for classes; mean and standard deviation for numbers (`likelihoods.Prediction`).
+        """
+        model = self._model("predict")
+        if model.likelihood is None or model.likelihood.predictive is None:
+            raise BadInput(
+                "this model has no predictive: sample a Model with a likelihood that has one, such as "
+                "likelihoods.gaussian()"
+            )
+        x = jax.tree.map(np.asarray, x) if self.data is None else check_like(x, self.data[0])
+        flat = flattened(model.joint_prior)
+        outputs = particle_outputs(model, flat, few_at_once(len(self.weights), flat.n_parameters))
+        return predict(model, outputs, x, self._flat(), self._log_weights())
+
+    def resample(self, n: int | None = None, seed: int = 0) -> "Result":
+        """The posterior as `n` equally weighted particles (systematic resampling); by default as many."""
+        n = len(self.weights) if n is None else n
+        if n < 1:
+            raise BadInput(f"n is {n}, but must be at least 1")
+        cumulated = np.cumsum(np.asarray(self.weights, np.float64))
+        places = (np.random.default_rng(seed).uniform() + np.arange(n)) / n * cumulated[-1]
+        rows = np.minimum(np.searchsorted(cumulated, places, side="right"), len(cumulated) - 1)
+        return dataclasses.replace(
+            self,
+            params=jax.tree.map(lambda leaf: leaf[rows], self.params),
+            weights=np.full(n, 1 / n, np.float32),
+            root_ancestor=self.root_ancestor[rows],
+        )
+
+    def extend(self, x_new: Any, y_new: Any, *, seed: int | None = None, progress: bool = True) -> "Result":
+        """Continue to the posterior of these and more examples, by scheme `adaptive`.
+
+        The new examples alone decide the way there and the evidence, which grows by theirs; moves look at
+        all examples, which is why the data must be at hand. The result is exact where this one is.
+        """
+        from smcda.runs.run import extend
+
+        return extend(self, x_new, y_new, seed=seed, progress=progress)
+
+    def to_arviz(self, log_likelihood: bool = False) -> Any:
+        """The posterior for ArviZ (an extra: ``smcda[arviz]``), as one chain.
+
+        Weights are in `sample_stats`. ArviZ's own summaries do not read them: where they are not equal,
+        `resample` first. `log_likelihood` adds that of every example under every particle.
+        """
+        arviz: Any = import_module("arviz")
+
+        groups = {
+            "posterior": {name: np.asarray(leaf)[None] for name, leaf in _by_name(self.params)},
+            "sample_stats": {"weight": self.weights[None], "root_ancestor": self.root_ancestor[None]},
+        }
+        if log_likelihood:
+            model, (x, y) = self._model("to_arviz"), self._data("to_arviz")
+            groups["log_likelihood"] = {"y": particle_log_likelihood(model, self._flat(), x, y)[None]}
+        if int(arviz.__version__.split(".")[0]) >= 1:
+            return arviz.from_dict(groups)
+        return arviz.from_dict(**groups)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything but model, data and clocks to one ``.npz``, whole or not at all."""
+        about = {
+            "params": to_json(
+                jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), self.params)
+            ),
+            "log_evidence": self.log_evidence,
+            "log_evidence_error": self.log_evidence_error,
+            "diagnostics": [list(doubt) for doubt in self.diagnostics],
+            "metrics": {name: value for name, value in self.metrics.items() if name not in CLOCKS},
+        }
+        # Equal results give equal bytes, however long they took.
+        arrays = {f"{TRACE}{name}": column for name, column in self.trace.items() if name not in CLOCKS}
+        # An open file, because numpy would append .npz to a name without it.
+        with atomic_write(Path(path)) as temporary, temporary.open("wb") as file:
+            np.savez(
+                file,
+                particles=np.asarray(self._flat()),
+                weights=self.weights,
+                root_ancestor=self.root_ancestor,
+                about=np.array(json.dumps(about)),
+                **arrays,  # pyright: ignore[reportArgumentType]
+            )
+
+    @classmethod
+    def load(
+        cls, path: str | Path, model: Model | None = None, data: tuple[Any, Any] | None = None
+    ) -> "Result":
+        """Read what `save` wrote. Nothing in the file is executed.
+
+        Args:
+            path: the file, also a run's ``posterior.npz``.
+            model: that was sampled, for `predict`.
+            data: ``(x, y)`` that it was sampled from, for `extend`.
+
+        """
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+            about = json.loads(str(arrays.pop("about")))
+            particles = jnp.asarray(arrays.pop("particles"))
+            shapes, n_parameters = from_json(about["params"]), particles.shape[1]
+            if model is not None:
+                flat = flattened(model.joint_prior)
+                unravel: Callable[..., Any] = flat.unravel
+                n_parameters = flat.n_parameters
+            else:
+                _, unravel = unravelling(shapes)
+            if n_parameters != particles.shape[1]:
+                raise BadInput(
+                    f"{path} has {particles.shape[1]} parameters per particle, but the model {n_parameters}: "
+                    "give the model that was sampled"
+                )
+            return cls(
+                jax.vmap(unravel)(particles),
+                arrays["weights"],
+                about["log_evidence"],
+                about["log_evidence_error"],
+                [Diagnostic(*doubt) for doubt in about["diagnostics"]],
+                {
+                    name.removeprefix(TRACE): column
+                    for name, column in arrays.items()
+                    if name.startswith(TRACE)
+                },
+                about["metrics"],
+                arrays["root_ancestor"],
+                model,
+                data,
+            )
+        except BadInput:
+            raise
+        except (
+            Exception
+        ) as error:  # numpy, zipfile and json raise nearly anything on damaged or foreign files
+            reason = "it is not an archive of arrays" if "pickle" in str(error) else error
+            raise BadInput(f"{path} cannot be read as a saved result: {reason}") from error
+
+    def _model(self, what: str) -> Model:
+        if self.model is None:
+            raise BadInput(f"{what} needs the model that was sampled: Result.load(path, model=...)")
+        return self.model
+
+    def _data(self, what: str) -> tuple[Any, Any]:
+        if self.data is None:
+            raise BadInput(
+                f"{what} needs the data that were sampled from: Result.load(path, model, data=(x, y))"
+            )
+        return self.data
+
+    def _flat(self) -> Any:
+        return jax.vmap(ravel)(self.params)
+
+    def _log_weights(self) -> Any:
+        with np.errstate(divide="ignore"):
+            return jnp.asarray(np.log(self.weights))
+
+
+def n_examples(result: Result) -> int:
+    """How many examples a posterior has seen."""
+    return count(result._data("extend")[0])  # noqa: SLF001
+
+
+def _by_name(params: Parameters) -> list[tuple[str, Any]]:
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    return [
+        (jax.tree_util.keystr(path, simple=True, separator=".") or "parameter", leaf) for path, leaf in leaves
+    ]
