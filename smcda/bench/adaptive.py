@@ -24,8 +24,9 @@ import numpy as np
 
 from smcda.bench import blackjax_runs
 from smcda.bench.timing import Outcome, Sizes
+from smcda.config import SamplerConfig
 from smcda.models.priors import gaussian
-from smcda.run.sample import sample
+from smcda.runs.run import sample
 
 N_WEIGHTS = 20
 NUTS_WARMUP, NUTS_DRAWS = 500, 500
@@ -78,10 +79,11 @@ def make_regression(n_data: int) -> Regression:
 def ours(regression: Regression, seed: int, **settings: Any) -> Outcome:
     """Call `sample` once."""
     prior = gaussian(np.zeros(N_WEIGHTS), 1.0)
-    posterior = sample(log_likelihood, prior, regression.x, regression.y, seed=seed, **settings)
+    config = SamplerConfig(**settings)
+    posterior = sample(log_likelihood, prior, regression.x, regression.y, config, seed=seed)
     evaluations = int(posterior.trace["gradient_evaluations"][-1])
     return Outcome(
-        posterior.weights @ np.asarray(posterior.parameters),
+        posterior.weights @ np.asarray(posterior.params),
         np.nan if posterior.log_evidence is None else posterior.log_evidence,
         evaluations / len(posterior.weights) / len(regression.x),
         float(posterior.trace["runtime_s"][-1]),

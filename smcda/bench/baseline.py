@@ -13,7 +13,7 @@ from flax import linen as nn
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 
 from smcda.models.base import Model
-from smcda.models.priors import Flattened
+from smcda.models.flat import Flattened
 
 
 class PlainLeNet5(nn.Module):
@@ -71,7 +71,7 @@ def log_density(
         log_p = jax.nn.log_softmax(jnp.asarray(network.apply({"params": parameters}, pixels)))
         likelihood = jnp.sum(jnp.take_along_axis(log_p, y[:, None].astype(jnp.int32), axis=1))
         origin = jax.tree.map(jnp.zeros_like, parameters)
-        return n_data / len(x) * likelihood + model.prior.log_ratio(parameters, origin)
+        return n_data / len(x) * likelihood + model.joint_prior.log_ratio(parameters, origin)
 
     return jax.vmap(jax.value_and_grad(one))
 

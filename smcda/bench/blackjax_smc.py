@@ -29,7 +29,7 @@ def partial_posteriors(case: Case, n_images: int, n_data: int, step_size: float)
         def log_posterior(particle: jax.Array) -> jax.Array:
             parameters = flat.unravel(particle)
             each = jax.lax.map(lambda part: model.log_likelihood(parameters, *part), (x, y)).reshape(-1)
-            prior = model.prior.log_ratio(parameters, jax.tree.map(jnp.zeros_like, parameters))
+            prior = model.joint_prior.log_ratio(parameters, jax.tree.map(jnp.zeros_like, parameters))
             return n_data / jnp.maximum(jnp.sum(mask), 1.0) * jnp.sum(mask * each) + prior
 
         return log_posterior
@@ -62,7 +62,7 @@ def hmc_step(case: Case, n_images: int, step_size: float) -> Call:
 
     def log_posterior(particle: jax.Array) -> jax.Array:
         parameters = flat.unravel(particle)
-        prior = model.prior.log_ratio(parameters, jax.tree.map(jnp.zeros_like, parameters))
+        prior = model.joint_prior.log_ratio(parameters, jax.tree.map(jnp.zeros_like, parameters))
         return jnp.sum(model.log_likelihood(parameters, x, y)) + prior
 
     algorithm = blackjax.hmc(log_posterior, step_size, jnp.ones(flat.n_parameters), 3)

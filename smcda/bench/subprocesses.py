@@ -37,7 +37,7 @@ class Commands:
         out = self._folder / f"run-{self._count}"
         given = {
             "data": self.data(n_images),
-            "network": "lenet5",
+            "model": "lenet5",
             "seed": 0,
             "out": out,
             "evaluate-every": 10_000,

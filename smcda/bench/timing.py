@@ -18,8 +18,8 @@ from smcda.config import SamplerConfig
 from smcda.data.dataset import Dataset, checked, load
 from smcda.data.mnist import BUNDLED
 from smcda.models.lenet import make_model
-from smcda.run.checkpoint import Checkpoints
-from smcda.run.loop import Run
+from smcda.runs.checkpoint import Checkpoints
+from smcda.runs.loop import Run
 from smcda.smc.batches import Window
 
 Call = Callable[[], Any]
@@ -66,7 +66,9 @@ def images(n: int, network: str = "lenet5") -> Dataset:
     data = load(BUNDLED / ("mnist.npz" if network == "lenet5" else "fashion_mnist.npz"))
     rows = np.arange(n) % len(data.train_x)
     train = {"train_x": data.train_x[rows], "train_y": data.train_y[rows]}
-    return checked(data.name, data.name, train | {"test_x": data.test_x[:100], "test_y": data.test_y[:100]})
+    assert data.test is not None
+    test = {name: array[:100] for name, array in zip(("test_x", "test_y"), data.test, strict=True)}
+    return checked(data.name, data.name, train | test)
 
 
 def interleaved(calls: dict[str, Call], rounds: int) -> dict[str, float]:

@@ -8,14 +8,14 @@ import pytest
 
 from smcda.bench import MEASURES, THRESHOLDS, Threshold, bench, look_up, table
 from smcda.bench.flops import LAYERS, convolution, gradient_flops
-from smcda.bench.roofline import paper_evaluations, predicted_hours
+from smcda.bench.roofline import GPU, paper_evaluations, predicted_hours, seconds_at_least
 from smcda.bench.timing import images, interleaved
 from smcda.cli import main
 from smcda.config import SamplerConfig
 from smcda.errors import BadInput
 from smcda.models.base import Model
 from smcda.models.priors import gaussian
-from smcda.run.loop import Run
+from smcda.runs.loop import Run
 from smcda.smc.cost import gradient_evaluations
 from smcda.smc.schedules.fixed import FIXED
 
@@ -45,7 +45,7 @@ def test_evaluations_counted_beforehand_are_those_that_a_run_makes(scheme, kerne
     chosen = {} if steps is None else {"leapfrog_steps": steps}
     config = SamplerConfig(scheme, kernel, 3, 20, 0.01, batch_size=7, **chosen)
     x = np.linspace(-1, 1, 50, dtype=np.float32)
-    run = Run(Model(log_likelihood, gaussian(np.zeros(()), 1.0)), x, x, config)
+    run = Run(Model.from_log_likelihood(log_likelihood, gaussian(np.zeros(()), 1.0)), x, x, config)
     run.advance(20)
     assert run.trace()["gradient_evaluations"][-1] == gradient_evaluations(config, 50)
 
@@ -58,11 +58,19 @@ def test_published_runs_cost_what_the_design_says():
     assert counts["full_batch.hmc"] / counts["constant.hmc"] == pytest.approx(90, abs=0.5)
 
 
-def test_predictions_scale_with_devices_and_take_the_slower_of_arithmetic_and_traffic():
-    costs = {"useful_flops": 0.45 * 19.5e12, "xla_bytes": 0.5 * 1.555e12}  # one second, half a second
-    hours = predicted_hours({"net": costs}, seeds=1)
-    assert hours["A100"] == pytest.approx(sum(paper_evaluations().values()) / 3600)
-    assert hours["4 x A100"] == pytest.approx(hours["A100"] / 4)
+def test_each_kernel_takes_the_slower_of_arithmetic_and_traffic():
+    gpu = GPU(bandwidth=100.0, float32=10.0, tf32=60.0)
+    kernels = [(200, 5), (100, 30)]  # two seconds of traffic; one of traffic, three of arithmetic
+    assert seconds_at_least(kernels, gpu, "float32") == pytest.approx(2 + 3)
+    assert seconds_at_least(kernels, gpu, "tf32x3") == pytest.approx(2 + 1.5)
+    assert seconds_at_least(kernels, gpu, "tf32") == pytest.approx(2 + 1)
+    assert seconds_at_least(kernels, gpu, "float32", "cautious") == pytest.approx(2 / 0.7 + 3 / 0.45)
+
+
+def test_hours_of_the_published_grid_are_those_of_both_networks_and_all_seeds():
+    evaluations = sum(paper_evaluations().values())
+    assert predicted_hours([1e-6, 2e-6], seeds=1) == pytest.approx(3e-6 * evaluations / 3600)
+    assert predicted_hours([1e-6]) == pytest.approx(5e-6 * evaluations / 3600)
 
 
 def test_calls_are_interleaved_and_the_first_turn_does_not_count():
