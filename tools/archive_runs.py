@@ -19,16 +19,14 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "workflow"), str(ROOT / "workflow" / "scripts")]
 
+from lib.reference import RUN  # noqa: E402
 from summarise import finished_runs, read_run  # noqa: E402
 
 from smcda._io import write_text  # noqa: E402
 
 REFERENCE = ROOT / "paper" / "reference"
-RUN = ["ablation", "prior_scale", "dataset", "scheme", "kernel", "batch_norm", "particles", "seed"]
-"""What identifies a run, in the order of the rows."""
-
-OPTIONAL = {"log_evidence", "ablation"}
-CHANGED_BY_ABLATIONS = ("iterations", "step_size", "batch_size")
+OPTIONAL = {"log_evidence", "ablation", "start_seed"}
+CHANGED_BY_ABLATIONS = ("iterations", "step_size", "batch_size", "weighting")
 PUBLISHED = ROOT / "workflow" / "resources" / "published_settings.yaml"
 
 

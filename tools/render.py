@@ -1,6 +1,7 @@
 """Write the figures of a benchmark file into docs/performance.md, so that none is typed by hand.
 
 smcda bench --json tools/two-cores.json
+python tools/count_gpu_programs.py
 python tools/render.py
 """
 
@@ -56,8 +57,42 @@ def cost(figures: dict) -> str:
     for network, costs in figures["cost_model"].items():
         cells = [f"{costs[c]:,.0f}" if "us" not in c.split("_")[1:] else f"{costs[c]:.1f}" for c in columns]
         lines.append(f"| {network} | {' | '.join(cells)} |")
-    lines += ["", "| machine | hours of the published grid (predicted) |", "| --- | --- |"]
-    lines += [f"| {name} | {hours:.1f} |" for name, hours in figures["predicted_hours"].items()]
+    return "\n".join(lines)
+
+
+PRECISION_OF = {"library": "float32", "generated": "float32", "generated tf32x3": "tf32x3"}
+PRODUCTS_BY = {"library": "cuBLAS", "generated": "XLA", "generated tf32x3": "XLA"}
+
+
+def gpu(figures: dict) -> str:
+    """Counts of the programs for a GPU; then what they make of one evaluation and of the published grid."""
+    lines = [
+        "| network | precision | products by | kernels | of them products | bytes | operations of products |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for network, programs in figures["programs"].items():
+        for program, counts in programs.items():
+            cells = [
+                network,
+                PRECISION_OF[program],
+                PRODUCTS_BY[program],
+                counts["kernels"],
+                counts["products"],
+            ]
+            cells += [f"{counts['bytes']:,.0f}", f"{counts['flops']:,.0f}"]
+            lines.append(f"| {' | '.join(map(str, cells))} |")
+    networks = list(figures["programs"])
+    lines += [
+        "",
+        f"| GPU | precision | {' | '.join(f'{name}, us' for name in networks)} | published grid, hours |",
+        "| --- " * (len(networks) + 3) + "|",
+    ]
+    for name, by_precision in figures["microseconds_per_evaluation"].items():
+        for precision, micro in by_precision.items():
+            cells = [f"{micro['bound'][n]:.2f} to {micro['cautious'][n]:.2f}" for n in networks]
+            hours = figures["hours"][name][precision]
+            cells.append(f"{hours['bound']:.0f} to {hours['cautious']:.0f}")
+            lines.append(f"| {name} | {precision} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -107,6 +142,7 @@ def main() -> None:
     figures = json.loads((HERE / "two-cores.json").read_text())
     page = PAGE.read_text()
     sections = {"measured": measured(figures), "adaptive": adaptive(figures), "cost": cost(figures)}
+    sections["gpu"] = gpu(json.loads((HERE / "gpu.json").read_text()))
     for name, text in sections.items():
         between = re.compile(f"<!-- {name} -->.*?<!-- /{name} -->", re.DOTALL)
         page = between.sub(lambda _, n=name, t=text: f"<!-- {n} -->\n{t}\n<!-- /{n} -->", page)

@@ -107,7 +107,7 @@ def _one_run(root: Path) -> Path:
     for dataset in ("mnist", "fashion_mnist"):
         data = root / "data" / f"{dataset}.npz"
         subprocess.run([smcda, "data", dataset, "--bundled", "--out", str(data)], check=True)
-    what = ["--network", "fashion_cnn", "--scheme", "constant", "--kernel", "ld", "--seed", "0"]
+    what = ["--model", "fashion_cnn", "--scheme", "constant", "--kernel", "ld", "--seed", "0"]
     how = ["--particles", "2", "--iterations", "200", "--batch-size", "2", "--device", "cpu", "--quiet"]
     subprocess.run([smcda, "run", "--data", str(data), *what, *how, "--out", str(out)], check=True)
     return out

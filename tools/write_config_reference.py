@@ -11,7 +11,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "workflow"))
 
-from lib.config import Ablation, Config, Scale  # noqa: E402
+from lib.config import RUN_KEYS, Ablation, Config, Dataset, Scale  # noqa: E402
 
 HEAD = """\
 # Keys of config.yaml
@@ -26,6 +26,19 @@ scale's own:
     snakemake --cores all --config scale=paper particles=10 seeds='[0]'
 """
 
+DATASETS = """\
+`datasets` is a list of built-in names, or a mapping from each name to what it is:
+
+    datasets:
+      mnist: {}
+      wine: {data: data/wine.npz, model: "my_models.py:mlp", likelihood: gaussian, model_options: {width: 32}}
+
+A list at the top level, such as on the command line, or in an ablation selects from a scale's mapping. Paths
+start at the project's folder. The data and the file of the model are inputs of the runs: where one changes,
+its runs are made again and no others. Values of `model_options` that are text are read as Python literals
+where they are one, as on the command line.
+"""
+
 
 def schema() -> str:
     """JSON schema of the file, for editors that check while one types."""
@@ -33,15 +46,23 @@ def schema() -> str:
 
 
 def page() -> str:
-    """Reference page: one table for the file, one for a scale, one sentence for ablations."""
+    """Reference page: tables for the file, a scale and a dataset, one sentence for ablations."""
     of_file = Config.model_json_schema()["properties"]
     of_scale = Scale.model_json_schema()["properties"]
     only_file = {name: rule for name, rule in of_file.items() if name not in of_scale}
     not_in_ablations = ", ".join(f"`{name}`" for name in of_scale if name not in Ablation.model_fields)
+    of_dataset = {
+        name: rule for name, rule in Dataset.model_json_schema()["properties"].items() if name not in RUN_KEYS
+    }
+    overrides = ", ".join(f"`{name}`" for name in RUN_KEYS)
     sections = [
         HEAD,
         f"## Of the whole file\n\n{table(only_file)}",
         f"## Of a scale\n\n{table(of_scale)}",
+        f"## Of a dataset\n\n{DATASETS}\n{table(of_dataset)}",
+        f"Any option of a run overrides the scale's for this dataset: {overrides}. `prior_scale`, `start` "
+        "and `batch_norm` of a scale are those of the built-in networks: a model of your own is given them "
+        "only by its own entry.\n",
         "## Of an ablation\n\nEvery key of a scale but "
         f"{not_in_ablations}. What an ablation does not name is the scale's own, but for `schemes`, which is "
         "`[constant]`.\n",
@@ -62,6 +83,8 @@ def allowed(rule: dict[str, Any]) -> str:
     """Which values a schema allows, in words."""
     if "anyOf" in rule:
         return " or ".join(allowed(each) for each in rule["anyOf"])
+    if "$ref" in rule:
+        return "names and their keys"
     if "enum" in rule:
         return ", ".join(f"`{name}`" for name in rule["enum"])
     if "const" in rule:

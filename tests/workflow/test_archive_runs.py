@@ -48,6 +48,36 @@ def test_the_fan_in_prior_is_named_and_ablations_are_rows_of_their_own(tmp_path,
     assert found == {("", "0.1"), ("fan_in_prior", "fan_in")}
 
 
+def test_start_and_weighting_are_those_of_the_run(tmp_path, into):
+    settings = {"step_size": 0.002, "leapfrog_steps": 1, "batch_size": 500, "initial_batch": 500}
+    settings |= {"resampling": "multinomial", "weight_target": "current", "weighting": "plain"}
+    more = {
+        "start": "lecun",
+        "start_seed": 0,
+        "prior_scale": 1.0,
+        "particle_accuracy": 88.5,
+        "settings": settings,
+    }
+    make_run(tmp_path)
+    make_run(tmp_path, ablation="another", **more)
+    assert archive(tmp_path, into).returncode == 0
+    columns = ["start", "prior_scale", "start_seed", "weighting", "particle_accuracy"]
+    assert read(into)[columns].values.tolist() == [
+        ["prior", "0.1", "", "target", "1"],
+        ["lecun", "1", "0", "plain", "88.5"],
+    ]
+    assert read(into, "traces")["start"].tolist() == ["prior", "lecun"]
+
+
+def test_the_same_study_from_another_start_is_a_row_of_its_own(tmp_path, into):
+    make_run(tmp_path / "one")
+    make_run(tmp_path / "other", start="lecun")
+    for name in ("one", "other"):
+        assert archive(tmp_path / name, into).returncode == 0
+    assert read(into)["start"].tolist() == ["lecun", "prior"]
+    assert len(read(into, "traces")) == 2
+
+
 def test_a_run_made_again_replaces_its_row_and_all_others_stay(tmp_path, into):
     for seed, accuracy in ((0, 90.0), (1, 92.0)):
         make_run(tmp_path / "first", seed=seed, test_accuracy=accuracy)

@@ -8,15 +8,17 @@ import pytest
 from compare_published import (
     FAIL,
     NOT_RUN,
+    OPEN,
     PASS,
-    PUBLISHED,
-    Study,
     check_cell,
+    check_claim,
     compare,
+    implausible,
     read_study,
     report,
-    same_order,
 )
+from lib.claims import Study, same_order
+from lib.published import PUBLISHED
 from lib.tables import read_cells
 
 SCRIPT = PUBLISHED.parents[1] / "scripts" / "compare_published.py"
@@ -35,15 +37,15 @@ def published():
 @pytest.fixture
 def same(published):
     """A study that found exactly what was published, with full batch's cost far above the others'."""
-    cells = published.copy()
+    cells = published.assign(gradient_evaluations_mean=0.0, speedup_seconds=0.0).sort_index()
     for dataset, scheme, kernel in cells.index:
         key = (dataset, scheme, kernel)
         gradients = {"full_batch": {"ld": 8.4, "hmc": 9.0}[kernel], "constant_to_refine": 1.0}.get(
             scheme, 2.0
         )
-        cells.at[key, "gradient_evaluations_mean"] = gradients
+        cells.loc[key, "gradient_evaluations_mean"] = gradients
         seconds = published.at[(dataset, "full_batch", kernel), "runtime_s_mean"]
-        cells.at[key, "speedup_seconds"] = seconds / published.at[key, "runtime_s_mean"] + 1e-9
+        cells.loc[key, "speedup_seconds"] = seconds / published.at[key, "runtime_s_mean"] + 1e-9
     return cells
 
 
@@ -54,7 +56,7 @@ def outcomes(checks):
 def test_published_table_passes_against_itself(same, published):
     checks = compare(Study(same, published))
     assert {check.outcome for check in checks} == {PASS}
-    assert report(checks).endswith("54 pass, 0 FAIL, 0 not run")
+    assert report(checks).endswith("54 pass, 0 FAIL, 0 open, 0 not run")
 
 
 @pytest.mark.parametrize(
@@ -93,8 +95,26 @@ def test_a_cell_that_was_not_run_never_passes(same, published):
 
 def test_a_cell_says_how_many_seeds_it_rests_on(same, published):
     key = ("mnist", "constant", "ld")
-    same.at[key, "n_seeds"] = 2
-    assert check_cell(same, published, key, "test_accuracy").found == "92.46 (+0.00) n=2"
+    same = same.assign(n_seeds=1)
+    same.loc[key, "n_seeds"] = 2
+    check = check_cell(same, published, key, "test_accuracy")
+    assert (check.found, check.seeds) == ("92.46 (+0.00)", "2")
+
+
+def test_our_spread_stands_beside_the_published_one_and_cells_that_chose_are_marked(same, published):
+    key = ("mnist", "constant", "ld")
+    same.at[key, "test_accuracy_std"] = 0.127
+    check = check_cell(same, published, key, "test_accuracy")
+    assert (check.sd, check.published_sd, check.chose) == ("0.13", "0.01", "chose")
+    assert check_cell(same, published, ("mnist", "linear", "ld"), "test_accuracy").chose == ""
+
+
+def test_the_report_names_the_spreads_of_one_test_image(published):
+    """MNIST, LD: constant and full batch have 0.01 %; the others 0.10 to 0.20."""
+    text = implausible(published)
+    assert "mnist constant ld has 0.01 beside 0.003; mnist full_batch ld has 0.01 beside 0.002." in text
+    assert "Other schemes there have 0.1 to 0.2 beside 0.003 to 0.005" in text
+    assert implausible(published.assign(test_accuracy_std=0.011)) == ""
 
 
 REFINE = "constant-to-refine close to full batch, cheaper"
@@ -103,9 +123,9 @@ REFINE = "constant-to-refine close to full batch, cheaper"
 @pytest.mark.parametrize(
     ("key", "column", "value", "claim"),
     [
-        (("mnist", "linear", "ld"), "test_accuracy_mean", 97.95, "HMC above LD in accuracy"),
+        (("mnist", "linear", "ld"), "test_accuracy_mean", 98.2, "HMC above LD in accuracy"),
         (("mnist", "linear", "ld"), "test_log_likelihood_mean", -0.06, "HMC above LD in log-likelihood"),
-        (("mnist", "constant", "ld"), "test_accuracy_mean", 93.2, "schemes in the published order"),
+        (("mnist", "constant", "ld"), "test_accuracy_mean", 93.3, "schemes in the published order"),
         (("mnist", "constant_to_refine", "hmc"), "test_accuracy_mean", 96.9, REFINE),
         (("mnist", "constant_to_refine", "hmc"), "gradient_evaluations_mean", 1.81, REFINE),
         (
@@ -125,8 +145,21 @@ def test_a_claim_fails_when_one_cell_contradicts_it(same, published, key, column
 def test_order_counts_only_pairs_that_the_published_spread_separates(published):
     """LD on MNIST: full and linear tie at 93.14, so no order of theirs can be right or wrong."""
     keys = [("mnist", scheme, "ld") for scheme in ("full_batch", "linear", "constant")]
-    assert same_order(Study(published.loc[keys[:2]], published)) == []
-    assert same_order(Study(published.loc[keys], published)) == [True, True]
+    assert same_order(Study(published.loc[keys[:2]], published)).holds == []
+    assert same_order(Study(published.loc[keys], published)).holds == [True, True]
+
+
+def test_an_order_within_the_spread_over_our_seeds_is_open_and_never_passes(published):
+    """Published, MNIST, LD: full batch 93.14, constant 92.46; as far apart as 0.68."""
+    keys = [("mnist", scheme, "ld") for scheme in ("full_batch", "constant")]
+    for spread, outcome in ((0.33, PASS), (0.35, OPEN)):
+        ours = published.loc[keys].assign(test_accuracy_std=spread)
+        assert check_claim(same_order(Study(ours, published))).outcome == outcome
+        ours.at[keys[0], "test_accuracy_std"] = float("nan")  # one seed: as wide as the other scheme
+        claim = same_order(Study(ours, published))
+        assert (check_claim(claim).outcome, claim.n_open) == (outcome, int(outcome == OPEN))
+    ours = published.loc[keys].assign(test_accuracy_std=float("nan"))
+    assert check_claim(same_order(Study(ours, published))).outcome == OPEN
 
 
 def test_schemes_are_compared_over_the_seeds_that_both_have(tmp_path):
@@ -134,13 +167,13 @@ def test_schemes_are_compared_over_the_seeds_that_both_have(tmp_path):
     rows = [("constant", 0, 93.0), ("constant", 1, 91.0), ("full_batch", 0, 92.5), ("linear", 2, 99.0)]
     lines = [f"mnist,{scheme},ld,{seed},{accuracy},-1,1" for scheme, seed, accuracy in rows]
     means = [("constant", 92.0), ("full_batch", 92.5), ("linear", 99.0)]
-    cells = [f"mnist,{scheme},ld,{mean}" for scheme, mean in means]
-    header = "dataset,scheme,kernel,test_accuracy_mean"
+    cells = [f"mnist,{scheme},ld,{mean},0.1" for scheme, mean in means]
+    header = "dataset,scheme,kernel,test_accuracy_mean,test_accuracy_std"
     (tmp_path / "summary.csv").write_text("\n".join([header, *cells]) + "\n")
-    assert same_order(read_study(tmp_path / "summary.csv")) == [True, True]
+    assert same_order(read_study(tmp_path / "summary.csv")).holds == [True, True]
     (tmp_path / "runs.csv").write_text("\n".join([RUNS_HEADER, *lines]) + "\n")
     # Linear has no seed in common with the others.
-    assert same_order(read_study(tmp_path / "summary.csv")) == [False]
+    assert same_order(read_study(tmp_path / "summary.csv")).holds == [False]
 
 
 @pytest.mark.parametrize(("accuracy", "drop", "code"), [(80.0, 0, 1), (92.46, 0, 0), (92.46, 1, 3)])

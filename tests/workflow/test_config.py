@@ -138,7 +138,7 @@ def test_every_ablation_of_the_config_changes_a_run():
         ({"refine_from": 1.5}, "refine_from is 1.5, but must be a finite number above 0 and at most 1"),
         ({"batch_norm": "maybe"}, "batch_norm is 'maybe', but must be of type bool"),
         ({"prior_scale": 0}, "prior_scale is 0, but must be a finite number of at least 1e-06"),
-        ({"prior_scale": None}, "prior_scale is None, but must be a finite number"),
+        ({"prior_scale": "wide"}, "prior_scale is 'wide', but must be a finite number"),
         ({"output_dir": "a{b}"}, "output_dir is 'a{b}', but must match pattern"),
         ({3: 4}, "key 3 in config is not text: put it in quotes"),
         ({"scales": {"laptop": {"kernel": "ld"}}}, "key 'kernel' in scales/laptop is unknown"),

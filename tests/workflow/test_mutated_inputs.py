@@ -25,7 +25,7 @@ from smcda.config import RunConfig
 from smcda.data import dataset as datasets
 from smcda.data import mnist as sources
 from smcda.errors import BadInput
-from smcda.run.outputs import check_folder, check_output
+from smcda.runs.outputs import check_folder, check_output
 
 PARSER = make_parser()
 EXAMPLES = int(os.environ.get("SMCDA_EXAMPLES", "150"))
@@ -66,7 +66,7 @@ def test_a_mutated_config_is_resolved_and_valid_or_refused_in_one_line(changes):
         for run in study.runs()[:2]:
             cell = (run["dataset"], run["scheme"], run["kernel"])
             words = shlex.split(study.run_options(*cell))
-            fixed = ["--data", "d", "--network", study.run_config(*cell).network, "--out", "o"]
+            fixed = ["--data", "d", "--model", study.run_config(*cell).model, "--out", "o"]
             fixed += ["--scheme", run["scheme"], "--kernel", run["kernel"], "--seed", str(run["seed"])]
             given = PARSER.parse_args(["run", *fixed, *words])
             assert given.particles == study.settings["particles"]
@@ -156,7 +156,7 @@ def test_names_of_files_never_make_a_traceback(tmp_path_factory, text, option):
     place = tmp_path_factory.getbasetemp() / "names"
     place.mkdir(exist_ok=True)
     paths = {"data": place / "data", "out": place / "out", option: place / text}
-    config = must_be_valid_or_refused(lambda: RunConfig(network="lenet5", **paths))
+    config = must_be_valid_or_refused(lambda: RunConfig(model="lenet5", **paths))
     if config is not None:
         must_be_valid_or_refused(lambda: check_folder("checkpoint_dir", config.checkpoints))
         must_be_valid_or_refused(lambda: check_output(config.out, overwrite=False))

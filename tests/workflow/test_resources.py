@@ -50,7 +50,7 @@ def test_a_constant_run_does_not_ask_for_the_hours_of_a_full_batch():
     paper = study_of(scale="paper")
     short, long = (resources.request(paper, "mnist", scheme, "hmc") for scheme in ("constant", "full_batch"))
     assert short["runtime"] < 15
-    assert long["runtime"] > 4 * 60
+    assert long["runtime"] > 10 * short["runtime"]
 
 
 def test_requests_follow_the_sizes_and_the_device_that_was_timed():
@@ -61,7 +61,7 @@ def test_requests_follow_the_sizes_and_the_device_that_was_timed():
         return resources.request(study_of(scale="paper", **changes), "mnist", "linear", "ld")
 
     assert seconds(particles=200) == pytest.approx(2 * seconds())
-    assert seconds(seconds_per_evaluation=5e-6) == pytest.approx(2 * seconds())
+    assert seconds(seconds_per_evaluation=2e-6) == pytest.approx(2 * seconds())
     assert seconds(device="cpu") > 10 * seconds()
     assert asked(particles=1000)["mem_mb"] > asked()["mem_mb"]
     assert [asked(device=device)["gpu"] for device in ("gpu", "auto", "cpu")] == [1, 1, 0]

@@ -24,6 +24,7 @@ def test_sources_of_a_script_are_all_that_it_imports(monkeypatch):
     monkeypatch.chdir(ROOT)
     assert sources("plot_cost.py") == [
         "workflow/lib/labels.py",
+        "workflow/lib/panels.py",
         "workflow/lib/script.py",
         "workflow/lib/style.py",
         "workflow/scripts/plot_cost.py",

@@ -71,6 +71,31 @@ def test_the_summary_averages_over_seeds_and_names_the_missing(study):
     assert linear["speedup_gradients"] == 8.0
 
 
+def test_whatever_scores_the_runs_have_are_averaged(tmp_path):
+    for run in RUNS[:2]:
+        finish(tmp_path, run, accuracy=90.0)
+        own = run | {"dataset": "wine"}
+        file = finish(tmp_path, own, accuracy=0.0, test_rmse=2.0 + own["seed"], pinball=1, devices=1)
+        metrics = json.loads(file.read_text())
+        lacks = ("test_accuracy", "ece", "brier")
+        file.write_text(json.dumps({name: value for name, value in metrics.items() if name not in lacks}))
+    expected = [run | {"dataset": dataset} for dataset in ("mnist", "wine") for run in RUNS[:2]]
+    summary = summarise.summarise(table_of(tmp_path), expected).set_index("dataset")
+    assert summary.loc["wine", "test_rmse_mean"] == 2.5
+    assert summary.loc["wine", "pinball_mean"] == 1.0
+    assert summary.loc["mnist", "test_accuracy_mean"] == 90.0
+    assert "devices_mean" not in summary
+    absent = [("wine", "test_accuracy"), ("wine", "ece"), ("mnist", "pinball")]
+    assert all(pd.isna(summary.loc[dataset, f"{name}_mean"]) for dataset, name in absent)
+    shown = command(tmp_path).stdout
+    assert "test_rmse_mean" in shown and "test_accuracy_mean" in shown
+
+
+def test_the_model_is_the_network_of_the_table(tmp_path):
+    finish(tmp_path, RUNS[0], 90.0, model="my_models.py:mlp")
+    assert table_of(tmp_path)["network"].tolist() == ["my_models.py:mlp"]
+
+
 def test_the_command_summarises_what_is_there_and_leaves_the_study_alone(study, tmp_path_factory):
     finish(study, RUNS[0], 10.0, ablation="particles_2")
     finish(study, RUNS[0] | {"kernel": "hmc"}, 70.0)

@@ -14,17 +14,16 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    JsonValue,
     ValidationError,
     create_model,
     model_validator,
 )
 
+from lib.datasets import PUBLISHED
 from smcda._options import Option, options
 from smcda.config import ADAPTIVE, ProcessConfig, RunConfig, SamplerConfig
 from smcda.errors import BadInput
-
-NETWORKS = {"mnist": "lenet5", "fashion_mnist": "fashion_cnn"}
-"""The datasets of the study, and the network for each."""
 
 CHOSEN_PER_RUN = {"scheme", "kernel"}
 CHOSEN_FOR_THE_MACHINE = {"micro_batch", "particle_chunk", "devices"}
@@ -36,14 +35,27 @@ SAMPLER_KEYS = [
     for option in options(SamplerConfig)
     if option.name not in CHOSEN_PER_RUN | CHOSEN_FOR_THE_MACHINE
 ]
-RUN_KEYS = [*SAMPLER_KEYS, "prior_scale", "batch_norm", "evaluate_every"]
+RUN_KEYS = [*SAMPLER_KEYS, "prior_scale", "start", "start_seed", "batch_norm", "evaluate_every"]
 
 WORDS = {"true": True, "false": False, "null": None}
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
+DATASET_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,23}$"  # titles of figures have to hold it
 
 
 class ConfigError(ValueError):
     """The config breaks a rule: one line that names the key, the value and what is allowed."""
+
+
+def _check(option: Option) -> BeforeValidator:
+    """Hold a value against the option's own rule."""
+
+    def check(value: Any) -> Any:
+        try:
+            return option.check(value)
+        except BadInput as error:
+            raise ValueError(str(error)) from None
+
+    return BeforeValidator(check)
 
 
 def _field(option: Option) -> tuple[Any, Any]:
@@ -57,14 +69,8 @@ def _field(option: Option) -> tuple[Any, Any]:
         kinds = [Annotated[option.kind, Field(**given)]]
     kinds += [Literal[word] for word in option.words] + [type(None)] * (option.default is None)
 
-    def check(value: Any) -> Any:
-        try:
-            return option.check(value)
-        except BadInput as error:
-            raise ValueError(str(error)) from None
-
     description = option.help + (f"; null: {option.unset}" if option.unset else "")
-    kind = Annotated[Union[tuple(kinds)], BeforeValidator(check)]  # noqa: UP007
+    kind = Annotated[Union[tuple(kinds)], _check(option)]  # noqa: UP007
     return kind, Field(option.default, description=description)
 
 
@@ -75,6 +81,16 @@ def _from_text(value: Any, in_list: bool = False) -> Any:
     if isinstance(value, str) and in_list and re.fullmatch("[0-9]{1,10}", value):
         return int(value)
     return WORDS.get(value, value) if isinstance(value, str) else value
+
+
+def _number_from_text(value: Any) -> Any:
+    """Undo what `--config` does to numbers inside a mapping, which arrive as text."""
+    for kind in (int, float):
+        try:
+            return kind(value) if isinstance(value, str) else value
+        except ValueError:
+            continue
+    return value
 
 
 def _unique(values: list[Any]) -> list[Any]:
@@ -101,11 +117,76 @@ class _Strict(BaseModel):
         return {name: _from_text(value) for name, value in given.items()}
 
 
+class _Dataset(_Strict):
+    @model_validator(mode="before")
+    @classmethod
+    def _read_numbers(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return {} if given in (None, "", "null") else given  # `mnist:` with nothing behind it
+        return {
+            name: _number_from_text(value) if name in RUN_KEYS else value for name, value in given.items()
+        }
+
+
+_model = OPTIONS["model"]
+Dataset = create_model(
+    "Dataset",
+    __base__=_Dataset,
+    __doc__="What a name in `datasets` means. Any option of a run overrides the scale's for this dataset.",
+    data=(
+        str | None,
+        Field(
+            None,
+            min_length=1,
+            description="your own .npz of train_x, train_y, test_x, test_y; null: a built-in dataset",
+        ),
+    ),
+    model=(
+        Annotated[str | None, _check(_model._replace(default=None))],
+        Field(
+            None, min_length=1, description=f"{_model.help}, as file.py:name; null: the built-in dataset's"
+        ),
+    ),
+    model_options=(
+        dict[str, JsonValue],
+        Field({}, description="options of your own model, by name"),
+    ),
+    likelihood=_field(OPTIONS["likelihood"]),
+    seconds_per_evaluation=(
+        float | None,
+        Field(None, gt=0, description="seconds per gradient of one particle and example, for time requests"),
+    ),
+    **{
+        name: (_field(OPTIONS[name])[0], Field(None, description=_field(OPTIONS[name])[1].description))
+        for name in RUN_KEYS
+    },
+)
+
+
+def _by_name(given: Any) -> Any:
+    """A list of names as a mapping; each then means what is known of it."""
+    if isinstance(given, list):
+        if not all(isinstance(name, str) for name in given):
+            raise ValueError("must be a list of names, or a mapping from names to what they are")
+        given = dict.fromkeys(_unique(given), {})
+    if given == {}:
+        raise ValueError("must name at least one dataset")
+    return given
+
+
+Datasets = Annotated[
+    dict[Annotated[str, Field(pattern=DATASET_NAME)], Dataset],
+    BeforeValidator(_by_name, json_schema_input_type=list[str] | dict[str, Dataset]),
+]
+
 _schemes, _kernels, _seed = OPTIONS["scheme"].names, OPTIONS["kernel"].names, OPTIONS["seed"]
 _Options = create_model(
     "_Options",
     __base__=_Strict,
-    datasets=_list_of(Literal[tuple(NETWORKS)], list(NETWORKS), "datasets"),
+    datasets=(
+        Datasets,
+        Field(PUBLISHED, description="datasets: names, or a mapping from each name to what it is"),
+    ),
     schemes=_list_of(
         Literal[tuple(_schemes)], [name for name in _schemes if name != ADAPTIVE], "data-annealing schemes"
     ),
@@ -177,6 +258,7 @@ def describe(error: ValidationError) -> str:
     key, where = "/".join(map(str, (*parents, last))), "/".join(map(str, parents))
     if first["type"] == "extra_forbidden":
         model = Ablation if "ablations" in parents else Scale if parents else Config
+        model = Dataset if parents[-2:-1] == ["datasets"] else model
         place, known = f" in {where}" if where else "", ", ".join(model.model_fields)
         return f"key {last!r}{place} is unknown (value {first['input']!r}): choose from {known}"
     if first["type"] == "invalid_key":

@@ -70,10 +70,13 @@ KERNELS = {
     "ld": Label("LD", colour="#E07B00"),
     "hmc": Label("HMC", colour="#3B2C8F", dashes=(0, (4, 1.2))),
 }
-DATASETS = {"mnist": Label("MNIST"), "fashion_mnist": Label("FashionMNIST")}
+DATASETS = {"mnist": Label("MNIST"), "fashion_mnist": Label("FashionMNIST"), "kmnist": Label("KMNIST")}
 METRICS = {
     "test_accuracy": Label("test accuracy (%)", decimals=2, better="higher"),
     "test_log_likelihood": Label("test log-likelihood", better="higher"),
+    "test_rmse": Label("test RMSE", better="lower"),
+    "test_coverage_90": Label("coverage of 90 % intervals (%)", decimals=1),
+    "particle_accuracy": Label("mean accuracy of the particles (%)", decimals=2, better="higher"),
     "ece": Label("expected calibration error", "ECE", better="lower"),
     "brier": Label("Brier score", better="lower"),
     "predictive_entropy": Label("predictive entropy"),
@@ -86,7 +89,10 @@ METRICS = {
     "speedup_gradients": Label("speed-up (gradients)", decimals=2, better="higher"),
 }
 SCORES = ("test_accuracy", "test_log_likelihood")
-"""The metrics that figures and tables of scores show."""
+"""The scores of the published study."""
+
+HEADLINES = ("test_accuracy", "test_rmse")
+"""What a run is judged by first, where it has it: classes, or numbers."""
 
 LABELS = SCHEMES | KERNELS | DATASETS | METRICS
 FALLBACK_LOOKS = (
@@ -101,6 +107,17 @@ FALLBACK_LOOKS = (
 def label(identifier: str) -> Label:
     """Give the label of a scheme, kernel, dataset or metric; unknown ones are named by their identifier."""
     return LABELS.get(identifier) or Label(str(identifier).replace("_", " "))
+
+
+def scores_of(metrics: Iterable[str]) -> list[str]:
+    """The scores among the metrics of a dataset: what figures and tables show, the headline first.
+
+    A likelihood of the user's own may have another headline; any has a log-likelihood.
+    """
+    tests = sorted(name for name in set(metrics) if name.startswith("test_"))
+    others = [name for name in tests if name != "test_log_likelihood"]
+    headline = [name for name in HEADLINES if name in others] or others
+    return headline[:1] + ["test_log_likelihood"] * ("test_log_likelihood" in tests)
 
 
 def scheme_labels(names: Iterable[str]) -> dict[str, Label]:

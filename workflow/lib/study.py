@@ -6,7 +6,7 @@ built with, so a changed setting rebuilds what depends on it and nothing else.
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from shlex import quote
@@ -14,14 +14,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lib.config import NETWORKS, RUN_KEYS, SAMPLER_KEYS, Config, ConfigError, Scale, describe
+from lib.config import RUN_KEYS, SAMPLER_KEYS, Config, ConfigError, Scale, describe
+from lib.datasets import IMAGES, OF_BUILT_IN_NETWORKS, PUBLISHED, Dataset
 from smcda.config import ADAPTIVE, RunConfig, SamplerConfig
 from smcda.errors import BadInput
 from smcda.models.lenet import MODELS
 from smcda.smc.kernels import KERNELS
-
-IMAGES = {"full": (60_000, 10_000), "bundled": (2_000, 1_000)}
-"""Training and test images of a source."""
 
 GRID = ("datasets", "schemes", "kernels", "seeds")
 DATA_OPTIONS = {
@@ -38,19 +36,23 @@ KNOWN_SCHEMES = REFINING | SMOOTH | {"constant", "full_batch", ADAPTIVE}
 READ_BY = {"refine_from": REFINING, "delta_entropy": SMOOTH, "beta_restart": SMOOTH}
 READ_BY |= dict.fromkeys(("ess_target", "max_moves", "final_moves"), {ADAPTIVE})
 # `adaptive` chooses everything else for itself: a scale's values are those of the published schemes.
-SHARED = {"particles", "prior_scale", "evaluate_every"}
+SHARED = {"particles", "prior_scale", "start", "start_seed", "evaluate_every"}
 READ_BY |= {name: KNOWN_SCHEMES - {ADAPTIVE} for name in RUN_KEYS if name not in SHARED | READ_BY.keys()}
 """Which of the known schemes read an option. Any other scheme is given every option."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """A grid of runs: one scale of the config, or one of its ablations, complete and checked."""
+    """A grid of runs: one scale of the config, or one of its ablations, complete and checked.
+
+    `settings` are the same for all datasets, but for what `entries` of the config say of some.
+    """
 
     scale: str
     folder: str
     settings: dict[str, Any]
     ablation: str = ""
+    entries: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -60,10 +62,30 @@ class Study:
     def ablations(self) -> list["Study"]:
         """Every ablation of this scale as a study of its own."""
         own = self.settings | {"schemes": ["constant"], "ablations": {}}
-        return [
-            replace(self, settings=own | changes, ablation=name)
-            for name, changes in self.settings["ablations"].items()
-        ]
+        found = []
+        for name, changes in self.settings["ablations"].items():
+            of_datasets = changes.get("datasets", {})
+            # What an ablation changes, it changes for every dataset; what it says of one dataset comes first.
+            entries = {
+                dataset: {key: changes.get(key, value) for key, value in entry.items()}
+                for dataset, entry in self.entries.items()
+            }
+            entries = merged(entries, of_datasets)
+            chosen = {"datasets": list(of_datasets) or own["datasets"]}
+            found.append(replace(self, settings=own | changes | chosen, ablation=name, entries=entries))
+        return found
+
+    def dataset(self, name: str) -> Dataset:
+        """A dataset, with what the config says of it."""
+        return Dataset(name, self.entries.get(name, {}))
+
+    def datasets(self) -> list[Dataset]:
+        """Those of the grid."""
+        return [self.dataset(name) for name in self.settings["datasets"]]
+
+    def settings_of(self, dataset: str) -> dict[str, Any]:
+        """All settings, with what a dataset overrides."""
+        return self.settings | self.dataset(dataset).overrides
 
     def at(self, path: str) -> "Study":
         """Find the study, this one or an ablation, whose runs lie at a path."""
@@ -76,19 +98,36 @@ class Study:
         about = {"ablation": self.ablation} if self.ablation else {}
         return [run | about for run in runs if of_scheme in (None, run["scheme"])]
 
-    def n_images(self) -> tuple[int, int]:
-        """Number of training and test images."""
-        n_train, n_test = IMAGES[self.settings["source"]]
-        return self.settings["train_images"] or n_train, self.settings["test_images"] or n_test
+    def n_examples(self, dataset: str) -> tuple[int, int]:
+        """Number of training and test examples."""
+        given = (self.settings[name] for name in ("source", "train_images", "test_images"))
+        return self.dataset(dataset).n_examples(*given)
+
+    def datasets_as_published(self, published: dict[str, Any]) -> list[str]:
+        """Datasets of the published study that are run as they were there; what is not set has its values."""
+        found = []
+        for own in self.datasets():
+            settings = self.settings_of(own.name)
+            if own.name not in PUBLISHED or own.about:
+                continue
+            sizes = self.n_examples(own.name) == (published["n_train"], published["n_test"])
+            if sizes and all(
+                settings[name] in (None, published[name]) for name in published.keys() & settings
+            ):
+                found.append(own.name)
+        return found
 
     def settings_read_by(self, dataset: str, scheme: str, kernel: str) -> dict[str, Any]:
         """The options that such a run reads and that have a value."""
         unread = {name for name, readers in READ_BY.items() if scheme in KNOWN_SCHEMES - readers}
         if KERNELS[kernel].steps_are_fixed:
             unread.add("leapfrog_steps")
-        if not hasattr(MODELS[NETWORKS[dataset]], "batch_norm"):
+        own, settings = self.dataset(dataset), self.settings_of(dataset)
+        if own.has_own_model:
+            unread |= OF_BUILT_IN_NETWORKS - own.overrides.keys()
+        elif "batch_norm" not in own.overrides and not hasattr(MODELS.get(own.model), "batch_norm"):
             unread.add("batch_norm")
-        given = {name: self.settings[name] for name in RUN_KEYS if name not in unread}
+        given = {name: settings[name] for name in RUN_KEYS if name not in unread}
         return {name: value for name, value in given.items() if value is not None}
 
     def run_config(self, dataset: str, scheme: str, kernel: str, **more: Any) -> RunConfig:
@@ -96,9 +135,8 @@ class Study:
         read = self.settings_read_by(dataset, scheme, kernel)
         sampler = {name: read.pop(name) for name in SAMPLER_KEYS if name in read}
         return RunConfig(
-            network=NETWORKS[dataset],
             sampler=SamplerConfig(scheme=scheme, kernel=kernel, **sampler),
-            **{"data": Path("data"), "out": Path("out")} | read | more,
+            **self.dataset(dataset).run_config() | {"data": Path("data"), "out": Path("out")} | read | more,
         )
 
     def run_options(self, dataset: str, scheme: str, kernel: str) -> str:
@@ -128,21 +166,24 @@ class Study:
         words = [f"{option} {quote(str(given[key]))}" for key, option in DATA_OPTIONS.items() if key in given]
         return " ".join([*words, *["--bundled"] * (given["source"] == "bundled")])
 
-    def decisive(self, *cell: str) -> dict[str, Any]:
+    def decisive(self, dataset: str, scheme: str, kernel: str) -> dict[str, Any]:
         """All settings that the results of a cell depend on."""
-        return self.data_settings() | {"device": self.settings["device"]} | self.settings_read_by(*cell)
+        own = self.dataset(dataset)
+        about = own.about | {"device": self.settings["device"]} | ({} if own.data else self.data_settings())
+        return about | self.settings_read_by(dataset, scheme, kernel)
 
     def record(self, numerics: str) -> dict[str, Any]:
         """What all results depend on: the grid, the settings that decide some cell, the sampler's code."""
         record = {name: self.settings[name] for name in GRID} | {"numerics": numerics}
         for cell in self._cells():
-            record |= self.decisive(*cell)
-        return record
+            record |= {name: self.settings[name] for name in self.decisive(*cell) if name in self.settings}
+        own = {each.name: dict(each.options) for each in self.datasets() if each.options}
+        return record | ({"entries": own} if own else {})
 
     def conflicts(self, record: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
         """Settings, recorded and ours, that would leave out or change a run of the recorded study."""
-        unset = Scale().model_dump() | dict.fromkeys(DATA_OPTIONS)
-        recorded = replace(self, settings=unset | record)
+        unset = defaults() | dict.fromkeys(DATA_OPTIONS)
+        recorded = replace(self, settings=unset | record, entries=record.get("entries", {}))
         pairs = [(recorded.settings[name], self.settings[name], name) for name in GRID]
         found = {name: (theirs, ours) for theirs, ours, name in pairs if not set(theirs) <= set(ours)}
         for cell in recorded._cells():
@@ -164,8 +205,25 @@ class Study:
                 raise BadInput(
                     f"{name} is {self.settings[name]}, but source {source} has {most}: choose at most {most}"
                 )
-        for cell in self._cells():
-            self.run_config(*cell).sampler.for_data(self.n_images()[0])
+        for own in self.datasets():
+            try:
+                own.check(source)
+                n_train, _ = self.n_examples(own.name)
+                for scheme, kernel in product(self.settings["schemes"], self.settings["kernels"]):
+                    self.run_config(own.name, scheme, kernel).sampler.for_data(n_train)
+            except BadInput as error:
+                where = f"datasets/{own.name}: " if own.options else ""
+                raise BadInput(f"{where}{error}") from None
+
+
+def merged(entries: dict[str, dict[str, Any]], more: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Entries of datasets with more of them, key by key."""
+    return entries | {name: entries.get(name, {}) | entry for name, entry in more.items()}
+
+
+def defaults() -> dict[str, Any]:
+    """Settings of a scale that says nothing."""
+    return Scale().model_dump(exclude={"datasets"}) | {"datasets": PUBLISHED}
 
 
 def resolve(config: dict[str, Any]) -> Study:
@@ -182,9 +240,12 @@ def resolve(config: dict[str, Any]) -> Study:
     config.update(model.model_dump(exclude={*Scale.model_fields, "scales"}))
     chosen = model.scales[model.scale].model_dump(exclude_unset=True)
     overrides = model.model_dump(exclude_unset=True, include=set(Scale.model_fields))
-    settings = Scale().model_dump() | chosen | overrides
+    settings, entries = defaults() | chosen | overrides, {}
+    for layer in (chosen, overrides):
+        entries = merged(entries, layer.get("datasets", {}))
+    settings["datasets"] = list(settings["datasets"])
     settings |= {name: config[name] for name in ("mirror_dir", "download_cache")}
-    study = Study(model.scale, f"{model.output_dir}/{model.study or model.scale}", settings)
+    study = Study(model.scale, f"{model.output_dir}/{model.study or model.scale}", settings, entries=entries)
     for each in (study, *study.ablations()):
         try:
             each.check()

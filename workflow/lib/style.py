@@ -20,7 +20,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
-from lib.labels import DATASETS, KERNELS, SCORES, label, ordered, scheme_labels
+from lib.labels import DATASETS, KERNELS, label, ordered, scheme_labels
 
 matplotlib.use("Agg")
 matplotlib.style.use(Path(__file__).with_name("figures.mplstyle"))
@@ -31,7 +31,8 @@ COLUMN, PAGE = 3.4, 7.0
 MOST_COLUMNS = 6  # of a legend
 MARKERS = 4  # of a line
 LineOf = Callable[[pd.DataFrame], pd.DataFrame]
-UNITS = {10**9: "billions", 10**6: "millions", 10**3: "thousands", 1: "particle × image"}
+UNITS = {10**9: "billions", 10**6: "millions", 10**3: "thousands", 1: "particle × example"}
+TITLE_LENGTH = 22  # of panels side by side
 
 
 def read_traces(runs: list[dict[str, Any]], files: Iterable[str]) -> pd.DataFrame:
@@ -61,7 +62,11 @@ def grid(n_rows: int, n_columns: int, row_height: float, **options: Any) -> tupl
 def dataset_kernels(table: pd.DataFrame) -> dict[tuple[str, str], str]:
     """Every dataset and kernel that a table has, and the title of their panel."""
     pairs = product(ordered(table["dataset"], DATASETS), ordered(table["kernel"], KERNELS))
-    return {(d, k): f"{label(d).name}, {label(k).name}" for d, k in pairs}
+    titles = {(d, k): f"{label(d).name}, {label(k).name}" for d, k in pairs}
+    return {
+        key: title if len(title) <= TITLE_LENGTH else title.replace(", ", "\n")
+        for key, title in titles.items()
+    }
 
 
 def plot_schemes(panel: Axes, table: pd.DataFrame, line_of: LineOf, **options: Any) -> None:
@@ -90,13 +95,16 @@ def plain_log_ticks(axis: Axis, unit: int = 1, at_most: float = 200) -> None:
     axis.set_minor_formatter(ticker.NullFormatter())
 
 
-def cost_axes(panels: np.ndarray, costs: pd.Series) -> None:
-    """Label a grid of scores (rows) over gradient evaluations, in a unit that keeps numbers short."""
-    for panel, score in zip(panels[:, 0], SCORES, strict=True):
+def cost_axes(panels: np.ndarray, scores: list[str], costs: pd.Series, width: int) -> None:
+    """Label scores (rows) over gradient evaluations, in a unit that keeps numbers short.
+
+    `width` says how many panels fill the page's.
+    """
+    for panel, score in zip(panels[:, 0], scores, strict=True):
         panel.set_ylabel(label(score).name)
     middle = np.sqrt(costs.min() * costs.max())
     unit = next(unit for unit in UNITS if unit <= max(middle, 1))
-    is_narrow = panels.shape[1] > 2
+    is_narrow = width > 2
     gap = "\n" if is_narrow else " "
     panels[0, 0].set_xscale("log")
     plain_log_ticks(panels[0, 0].xaxis, unit, at_most=100 if is_narrow else 2000)

@@ -28,7 +28,8 @@ rule ablations:
 
 rule curvature:
     input:
-        data=rules.data.output.data,
+        data=data_of,
+        model=model_of,
         source=sources("measure_curvature.py"),
     output:
         csv=out("curvature/{dataset}/{kernel}/seed-{seed}.csv"),

@@ -6,6 +6,7 @@ rebuilds nothing and changing it does. Its trigger `code` would look at a script
 (profiles/).
 """
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -15,7 +16,8 @@ from filelock import FileLock, Timeout
 # Scripts inherit this path, and find `lib` by it.
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
-from lib.config import NETWORKS, ConfigError
+from lib.config import ConfigError
+from lib.datasets import NETWORKS
 from lib.resources import request
 from lib.script import WORKFLOW, prefer_own_commands, sources
 from lib.study import protect, resolve
@@ -32,6 +34,17 @@ prefer_own_commands()
 def out(path):
     """A path of this scale's results."""
     return f"{STUDY.folder}/{path}"
+
+
+def data_of(wildcards):
+    """The file of a dataset: prepared by a rule, or the user's own."""
+    own = STUDY.at(wildcards.get("study", "runs")).dataset(wildcards.dataset).data
+    return own or out(f"data/{wildcards.dataset}.npz")
+
+
+def model_of(wildcards):
+    """The file in which a user's own model is written."""
+    return STUDY.at(wildcards.get("study", "runs")).dataset(wildcards.dataset).model_files
 
 
 def of_runs(pattern, studies=(STUDY,), scheme=None):
@@ -105,9 +118,12 @@ def keep_finished():
         )
 
 
+DATASETS = sorted({name for each in (STUDY, *STUDY.ablations()) for name in each.settings["datasets"]})
+
+
 wildcard_constraints:
     study="runs|ablations/[^/]+",
-    dataset="|".join(NETWORKS),
+    dataset="|".join(map(re.escape, DATASETS)),
     scheme="[a-z0-9_]+",
     kernel="[a-z0-9_]+",
     seed="[0-9]+",

@@ -1,4 +1,4 @@
-"""One verified file per dataset."""
+"""One verified file per built-in dataset."""
 
 
 rule data:
@@ -9,6 +9,8 @@ rule data:
         data=out("data/{dataset}.npz"),
     log:
         out("logs/data/{dataset}.log"),
+    wildcard_constraints:
+        dataset="|".join(NETWORKS),
     localrule: True
     params:
         options=STUDY.data_options(),

@@ -16,6 +16,8 @@ rule numbers:
     input:
         runs=rules.summary.output.runs,
         reference=REFERENCE["runs"],
+        traces=REFERENCE["traces"],
+        ablations=PAPER / "reference" / "ablations.csv",
         published=PUBLISHED,
         published_settings=PUBLISHED_SETTINGS,
         source=sources("collect_numbers.py"),
@@ -31,6 +33,7 @@ rule numbers:
             if name not in ("ablations", "mirror_dir", "download_cache")
         }
         | {"scale": STUDY.scale},
+        entries=STUDY.entries,
     message:
         "Collecting the numbers of the text"
     script:

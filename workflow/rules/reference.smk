@@ -11,6 +11,8 @@ REFERENCE_TABLES = [
     "comparison",
     "ablations",
     "stability",
+    "choice",
+    "explanations",
 ]
 
 

@@ -4,18 +4,20 @@ A run asks for a GPU only where the config does; on a CPU it takes one core, and
 many at once as there are. Run time and memory are asked for by the cost model: a scheduler that knows
 how long a run takes starts the short ones sooner. Checkpoints are no output of the rule, because
 Snakemake removes outputs before a rerun; a run that was stopped resumes from them and removes them when it
-is done. What no result depends on (how often checkpoints are saved, where compiled programs are cached) is read
-from the config and is no param, so that changing it reruns nothing.
+is done. A user's own data and the file of their model are inputs: a model that was edited is run again. What no
+result depends on (how often checkpoints are saved, where compiled programs are cached) is read from the config
+and is no param, so that changing it reruns nothing.
 """
 
-from smcda.run.fingerprint import numeric_sources
+from smcda.runs.fingerprint import numeric_sources
 
 NUMERICS = numeric_sources()
 
 
 rule run:
     input:
-        data=rules.data.output.data,
+        data=data_of,
+        model=model_of,
     output:
         metrics=out("{study}/{dataset}/{scheme}/{kernel}/seed-{seed}/metrics.json"),
         trace=out("{study}/{dataset}/{scheme}/{kernel}/seed-{seed}/trace.csv"),
@@ -27,7 +29,7 @@ rule run:
     resources:
         **RESOURCES,
     params:
-        network=lambda wildcards: NETWORKS[wildcards.dataset],
+        model=lambda wildcards: STUDY.at(wildcards.study).dataset(wildcards.dataset).model_arguments(),
         options=lambda wildcards: STUDY.at(wildcards.study).run_options(
             wildcards.dataset, wildcards.scheme, wildcards.kernel
         ),
@@ -38,7 +40,7 @@ rule run:
     message:
         "Sampling {wildcards.study}: {wildcards.dataset}, {wildcards.scheme}, {wildcards.kernel}, seed {wildcards.seed}"
     shell:
-        "smcda run --data {input.data:q} --network {params.network} --scheme {wildcards.scheme}"
+        "smcda run --data {input.data:q} --model {params.model} --scheme {wildcards.scheme}"
         " --kernel {wildcards.kernel} --seed {wildcards.seed} --out {params.folder:q}"
         " {params.options} {params.device} --compilation-cache {config[compilation_cache]:q}"
         " --checkpoint-dir {params.checkpoints:q} --checkpoint-every {config[checkpoint_every]}"

@@ -6,16 +6,22 @@ named ``<dataset>/<scheme>/<kernel>/<metric>[_std]``.
 """
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import yaml
-from compare_published import NATS, PASS, POINT, check_cell
-from lib.labels import SCORES, escape
+from lib.choice import choice
+from lib.datasets import ABOUT
+from lib.explanations import explanations
+from lib.labels import SCORES, escape, label
 from lib.latex import grouped, inline_math, setting
-from lib.reference import PRIOR_SCALE, PRIORS, mean_scores, read_reference, select_study
+from lib.published import NATS, POINT, n_within
+from lib.reference import MAIN, STUDIES, mean_scores, read_reference, select_study
 from lib.script import run_script
 from lib.tables import extremes, printed, published_speedup, read_cells
+
+from smcda.config import DEFAULT_PRIOR_SCALE, FAN_IN, SamplerConfig
 
 Numbers = dict[str, str]
 
@@ -33,12 +39,27 @@ def setting_numbers(settings: dict[str, Any]) -> Numbers:
 
 def build_settings(settings: dict[str, Any], runs: pd.DataFrame, steps: int) -> dict[str, Any]:
     """Settings of this build, with what is counted or left to a default (`steps` of HMC: as published)."""
+    usual = SamplerConfig(scheme="full_batch").described()
+    settings = {name: usual.get(name) if value is None else value for name, value in settings.items()}
     derived = {f"n_{name}": len(settings[name]) for name in ("datasets", "schemes", "kernels", "seeds")}
     derived |= {name: int(runs[name].iloc[0]) for name in ("n_train", "n_test")} | {"n_runs": len(runs)}
     derived |= {"leapfrog_steps": settings["leapfrog_steps"] or steps}
-    fan_in = settings["prior_scale"] in (None, "fan_in")
+    scale = DEFAULT_PRIOR_SCALE if settings["prior_scale"] is None else settings["prior_scale"]
+    fan_in = scale == FAN_IN
     prior = "variance one over fan-in in each layer" if fan_in else "standard deviation {prior_scale:g}"
-    return settings | derived | {"prior": prior.format(**settings)}
+    return settings | derived | {"prior": prior.format(prior_scale=scale)}
+
+
+def own_settings(entries: dict[str, dict[str, Any]], runs: pd.DataFrame) -> str:
+    """What differs from the settings of the build for single datasets: a clause for each."""
+    sizes, clauses = runs.groupby("dataset", sort=False)[["n_train", "n_test"]].first(), []
+    for dataset, (n_train, n_test) in zip(sizes.index, sizes.to_numpy(), strict=True):
+        entry = {key: value for key, value in entries.get(dataset, {}).items() if key not in ABOUT}
+        different = tuple(sizes.loc[dataset]) != tuple(sizes.iloc[0])
+        parts = [f"{grouped(n_train)} training and {grouped(n_test)} test examples"] * different
+        parts += [f"{label(key).latex} {setting(value)}" for key, value in entry.items()]
+        clauses += [f"{label(dataset).latex}: {', '.join(parts)}"] * bool(parts)
+    return "".join(f"; {clause}" for clause in clauses)
 
 
 def cell_numbers(cells: pd.DataFrame) -> Numbers:
@@ -74,36 +95,54 @@ def clock_numbers(published: pd.DataFrame, settings: dict[str, Any]) -> Numbers:
 
 def reference_numbers(runs: pd.DataFrame, published: pd.DataFrame) -> Numbers:
     """How the reference data were made, their cells, and what the prior was chosen by."""
-    main, cells = select_study(runs), {prior: mean_scores(select_study(runs, prior)) for prior in PRIORS}
-    numbers = {"prior_scale": PRIOR_SCALE, "settings/n_runs": grouped(len(main))}
+    main = select_study(runs)
+    cells = {name: mean_scores(select_study(runs, made)) for name, made in STUDIES.items()}
+    numbers = {"prior_scale": MAIN.prior_scale, "settings/n_runs": grouped(len(main))}
+    numbers |= {"n_cells": str(len(cells["main"])), "n_cells/of": str(len(published))}
     for network, n_parameters in runs.groupby("network")["n_parameters"].first().items():
         numbers[f"network/{network}/parameters"] = grouped(n_parameters)
     for name in ("particles", "seed", "n_train", "machine"):
         texts = map(escape if name == "machine" else grouped, sorted(set(main[name])))
         numbers[f"settings/{name}"] = ", ".join(texts)
-    both = cells[PRIORS[0]].index.intersection(cells[PRIORS[1]].index)
-    compared = {"main": cells[PRIOR_SCALE]} | {prior: cells[prior].loc[both] for prior in PRIORS}
+    both = cells["main"].index.intersection(cells["fan_in"].index)
+    compared = {"main": cells["main"]} | {f"both/{name}": found.loc[both] for name, found in cells.items()}
     for name, found in compared.items():
-        outcomes = [check_cell(found, published, key, s).outcome for key in found.index for s in SCORES]
-        numbers |= {f"within/{name}": str(outcomes.count(PASS)), f"within/{name}/of": str(len(outcomes))}
-    numbers |= cell_numbers(cells[PRIOR_SCALE])
+        numbers |= {f"within/{name}": str(n_within(found, published))}
+        numbers |= {f"within/{name}/of": str(len(found) * len(SCORES))}
+    numbers |= cell_numbers(cells["main"])
     numbers |= {f"fan_in/{key}": text for key, text in cell_numbers(cells["fan_in"]).items()}
     numbers |= {f"tolerance/{dataset}": f"{nats:g}" for dataset, nats in NATS.items()}
     limit = float((4 / (main["step_size"] ** 2 * main["n_train"])).iloc[0])
     return numbers | {"tolerance": f"{POINT:g}", "limit": f"{limit:.1f}", "limit_3h": f"{limit / 9:.1f}"}
 
 
+def choice_numbers(files: Any) -> Numbers:
+    """The tables of the rule and of the explanations: ``<table>/<name>/<start>/<batch norm>/<column>``."""
+    records = [(f"choice/{record['weighting']}", record) for record in choice(files)]
+    records += [(f"explanation/{record['explanation']}", record) for record in explanations(files)]
+    return {
+        f"{table}/{record['start']}/{record['batch_norm']}/{column}": escape(value)
+        for table, record in records
+        for column, value in record.items()
+    }
+
+
 def main(job: Any) -> None:
     r"""Write the macros: what ``\val{key}`` prints, one line per key."""
     published, runs = read_cells(job.input.published), pd.read_csv(job.input.runs)
     published_settings = yaml.safe_load(Path(job.input.published_settings).read_text())
-    steps = published_settings["leapfrog_steps"]
+    steps, given = published_settings["leapfrog_steps"], job.input
+    files = SimpleNamespace(
+        runs=given.reference, traces=given.traces, ablations=given.ablations, published=given.published
+    )
     parts = {
-        "settings": setting_numbers(build_settings(dict(job.params.settings), runs, steps)),
+        "settings": setting_numbers(build_settings(dict(job.params.settings), runs, steps))
+        | {"of_datasets": own_settings(dict(job.params.entries), runs)},
         "published/settings": setting_numbers(published_settings),
         "published": cell_numbers(published),
         "published/clock": clock_numbers(published, published_settings),
-        "reference": reference_numbers(read_reference(job.input.reference), published),
+        "reference": reference_numbers(read_reference(job.input.reference), published)
+        | choice_numbers(files),
     }
     with Path(job.output.tex).open("w") as tex:
         for part, numbers in parts.items():

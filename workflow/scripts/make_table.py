@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from compare_published import NOT_RUN, PASS, check_cell, compare, read_study, tolerance
-from lib.labels import SCORES, label
+from compare_published import NOT_RUN, PASS, check_cell, compare, read_study
+from lib.choice import choice
+from lib.explanations import explanations
+from lib.labels import METRICS, SCORES, label, ordered, scores_of
 from lib.latex import render
-from lib.reference import PRIORS, mean_scores, read_reference, select_study
+from lib.published import tolerance
+from lib.reference import CHOSE, STUDIES, mean_scores, read_reference, select_study
 from lib.script import run_script
 from lib.tables import (
     CELL,
@@ -28,13 +31,23 @@ from lib.tables import (
     rows_of,
 )
 
-STUDY_METRICS = ("test_log_likelihood", "test_accuracy", "runtime_s")
 LAST_EVALUATIONS = 5
+OWN_TABLES = ("rule", "explanation")
 
 
 def label_of(key: Key, metric: str = "") -> Record:
     """What a record is about."""
     return dict(zip(CELL, key, strict=True)) | {"metric": metric}
+
+
+def study_metrics(cells: pd.DataFrame) -> list[str]:
+    """Log-likelihood, the other score of each dataset, run time: what a summary has of them."""
+    found = set()
+    for _, own in cells.groupby("dataset"):
+        means = [name for name in own if name.endswith("_mean") and own[name].notna().any()]
+        found |= set(scores_of(name.removesuffix("_mean") for name in means))
+    others = ordered(found - {"test_log_likelihood"}, METRICS)
+    return ["test_log_likelihood", *others, "runtime_s"]
 
 
 def study(files: Any, keys: list[Key]) -> list[Record]:
@@ -43,7 +56,7 @@ def study(files: Any, keys: list[Key]) -> list[Record]:
     The best is chosen over schemes and kernels together, and ties at the printed digits share the mark.
     """
     cells, records = read_cells(files.summary), []
-    for metric in STUDY_METRICS:
+    for metric in study_metrics(cells):
         winners = [
             key for name in axis(keys, 0) for key in best(cells, [k for k in keys if k[0] == name], metric)
         ]
@@ -67,6 +80,9 @@ def versus_published(files: Any, keys: list[Key]) -> list[Record]:
             record |= {"ours": rounded(ours, digits), "published": rounded(theirs, digits)}
             record |= {"difference": rounded(difference, digits, sign="+")}
             record |= {"tolerance": rounded(allowed, digits)}
+            record |= {"sd": printed(cells, key, metric, "std")}
+            record |= {"published_sd": printed(published, key, metric, "std")}
+            record |= {"chose": "yes" if key[1] in CHOSE else ""}
             records.append(record | {"outside": "yes" if abs(difference) > allowed else ""})
     return records
 
@@ -98,14 +114,14 @@ def ablations(files: Any, keys: list[Key]) -> list[Record]:
     """Per ablation and cell of `constant`: scores, and how many of them are within tolerance.
 
     First comes what was published, then the main study, with nothing changed. `baseline` counts its scores in
-    the same cell over the same seeds.
+    the same cell over the same seeds. Runs of the rule and of explanations have tables of their own.
     """
     runs, listed = read_reference(files.runs), read_reference(files.ablations)
     if unlisted := set(runs["ablation"]) - set(listed["ablation"]):
         raise ValueError(f"{files.ablations} does not describe {', '.join(sorted(unlisted))}: add a line")
     main, published, records = select_study(runs), read_cells(files.published), []
-    as_published = ("published", "published", "published", "")
-    for name, change, group, prior_scale in [as_published, *listed.itertuples(index=False)]:
+    as_published, shown = ("published", "published", "published", ""), ~listed["group"].isin(OWN_TABLES)
+    for name, change, group, prior_scale in [as_published, *listed[shown].itertuples(index=False)]:
         own = runs[(runs["ablation"] == name) & (runs["prior_scale"] == prior_scale)] if name else main
         scores = published if name == "published" else mean_scores(own)
         for key in [key for key in keys if key[1] == "constant" and key in scores.index]:
@@ -136,18 +152,18 @@ def stability(files: Any, keys: list[Key]) -> list[Record]:
         record = {"dataset": key[0], "kernel": key[2], "final_range": extremes(last.max() - last.min(), 1)}
         for name, cells in (("published_std", published), ("std", scores)):
             record |= {name: printed(cells, key, "test_accuracy", "std")}
-        for prior in PRIORS:
-            found = rows_of(select_study(curvature, prior), key)
+        for name, made in STUDIES.items():
+            found = rows_of(select_study(curvature, made), key)
             unstable = found["eigenvalue"] > 4 / (found["step_size"] ** 2 * found["n_train"])
-            record |= {f"sharpness_{prior}": extremes(found["eigenvalue"], 1)}
-            record |= {f"unstable_{prior}": f"{unstable.sum()} of {len(found)}"}
+            record |= {f"sharpness_{name}": extremes(found["eigenvalue"], 1)}
+            record |= {f"unstable_{name}": f"{unstable.sum()} of {len(found)}"}
         records.append(record)
     return records
 
 
-TABLES = {
-    table.__name__: table for table in (study, versus_published, speedups, comparison, ablations, stability)
-}
+OF_STUDY = (study, versus_published, speedups, comparison)
+OF_REFERENCE = (ablations, stability, choice, explanations)
+TABLES = {table.__name__: table for table in (*OF_STUDY, *OF_REFERENCE)}
 
 
 def main(job: Any) -> None:
@@ -158,7 +174,7 @@ def main(job: Any) -> None:
     pd.DataFrame(records).to_csv(job.output.csv, index=False)
     cells = {tuple(r[name] for name in (*CELL, "metric")): r for r in records if "metric" in r}
     context = {"records": records, "cells": cells, "datasets": axis(keys, 0), "kernels": axis(keys, 2)}
-    context |= {"schemes": axis(cells, 1), "metrics": axis(cells, 3), "scores": SCORES, "priors": PRIORS}
+    context |= {"schemes": axis(cells, 1), "metrics": axis(cells, 3), "scores": SCORES, "studies": STUDIES}
     Path(job.output.tex).write_text(render(job.input.template, **context))
 
 

@@ -20,14 +20,15 @@ from lib.study import resolve
 
 from smcda.config import RunConfig
 from smcda.data.dataset import load
-from smcda.models.lenet import make_model
+from smcda.models.starts import lecun
 from smcda.parallel.gpu_lock import reserve_gpus
-from smcda.run.fingerprint import provenance
-from smcda.run.loop import Run
+from smcda.runs.fingerprint import provenance
+from smcda.runs.loop import Run
+from smcda.runs.runner import built_in, users_own
 
 IMAGES, SLICE = 2_000, 500  # a slice is a minibatch, where that is normalised by its own statistics
 LOOKS, PRODUCTS = 10, 25
-RECORDED = ("dataset", "scheme", "kernel", "seed", "prior_scale", "batch_norm", "particles")
+RECORDED = ("dataset", "scheme", "kernel", "seed", "prior_scale", "start", "batch_norm", "particles")
 RECORDED += ("step_size", "n_train")
 
 
@@ -48,9 +49,13 @@ def follow(config: RunConfig) -> list[dict[str, Any]]:
     """Sample, and measure the curvature before the first iteration and ten times on the way."""
     data, sampler = load(config.data), config.sampler
     sampler = sampler.for_data(len(data.train_x))
-    reference = jnp.asarray(data.train_x[: sampler.batch_size]) if config.batch_norm else None
-    model = make_model(config.network, config.prior_scale, reference)
-    run = Run(model, data.train_x, data.train_y, sampler, config.seed, gradients=config.gradients)
+    if config.is_built_in:
+        model = built_in(config, data, sampler.batch_size)
+    else:
+        model = users_own(config, *data.train)
+    start = lecun(model) if config.start == "lecun" else None
+    given = {"gradients": config.gradients, "start": start, "start_seed": config.start_seed}
+    run = Run(model, data.train_x, data.train_y, sampler, config.seed, **given)
     size = sampler.batch_size if config.batch_norm else min(SLICE, len(data.train_x))
     n_slices = max(1, min(IMAGES, len(data.train_x)) // size)
     x, y = (

@@ -1,16 +1,17 @@
 """What accuracy costs: test scores against gradient evaluations, one marker per scheme and kernel.
 
 Marker and colour say the scheme, the filling the kernel; bars are one standard deviation over
-seeds. The thin line is the Pareto frontier: what lies below it is beaten by another combination that
-scores no less for no more evaluations.
+seeds. The thin line is the Pareto frontier: what lies behind it is beaten by another combination that
+scores no worse for no more evaluations.
 """
 
 from typing import Any
 
 import pandas as pd
-from lib.labels import DATASETS, KERNELS, SCORES, label, ordered, scheme_labels
+from lib.labels import DATASETS, KERNELS, label, ordered, scheme_labels
+from lib.panels import Column, block_grid, blocks_of, scores_in
 from lib.script import run_script
-from lib.style import cost_axes, grid, only, save, shared_legend
+from lib.style import cost_axes, only, save, shared_legend
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -42,8 +43,11 @@ def frontier(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 def draw_panel(panel: Axes, rows: pd.DataFrame, score: str) -> None:
     """One marker per row, and the frontier: the best score that so much or less can buy."""
     cost = "gradient_evaluations"
-    best = frontier(list(zip(rows[f"{cost}_mean"], rows[f"{score}_mean"], strict=True)))
-    if len(rows) > 1:
+    better = label(score).better
+    if len(rows) > 1 and better is not None:
+        sign = 1 if better == "higher" else -1
+        points = zip(rows[f"{cost}_mean"], sign * rows[f"{score}_mean"], strict=True)
+        best = [(cost, sign * value) for cost, value in frontier(list(points))]
         to_the_end = [*best, (rows[f"{cost}_mean"].max(), best[-1][1])]
         style = {"color": "0.55", "linewidth": 0.8, "drawstyle": "steps-post", "zorder": 1}
         panel.plot(*zip(*to_the_end, strict=True), label=FRONTIER, **style)
@@ -65,15 +69,24 @@ def draw_panel(panel: Axes, rows: pd.DataFrame, score: str) -> None:
 
 
 def draw(summary: pd.DataFrame) -> Figure:
-    """Plot both scores (rows) of every dataset (columns) against cost."""
-    summary = summary.dropna(subset=[f"{score}_mean" for score in SCORES])
-    datasets = ordered(summary["dataset"], DATASETS)
-    figure, axes = grid(len(SCORES), len(datasets), 1.9, sharex=True)
-    for column, dataset in enumerate(datasets):
-        for panel, score in zip(axes[:, column], SCORES, strict=True):
-            draw_panel(panel, only(summary, dataset=dataset), score)
-        axes[0, column].set_title(label(dataset).name)
-    cost_axes(axes, summary["gradient_evaluations_mean"])
+    """Plot the scores (rows) of every dataset (columns) against cost."""
+    columns = []
+    for dataset in ordered(summary["dataset"], DATASETS):
+        rows = only(summary, dataset=dataset)
+        scores = scores_in(rows, "_mean")
+        rows = rows.dropna(subset=[f"{score}_mean" for score in scores])
+        columns += [Column(dataset, label(dataset).name, rows, scores)] * bool(scores)
+    summary = pd.concat([column.rows for column in columns])
+    blocks = blocks_of(columns, lambda column: tuple(column.scores))
+    sizes = [(len(block[0].scores), len(block)) for block in blocks]
+    figure, parts = block_grid(sizes, 1.9, sharex=True)
+    for block, (_, axes) in zip(blocks, parts, strict=True):
+        for column, panels in zip(block, axes.T, strict=True):
+            for panel, score in zip(panels, column.scores, strict=True):
+                draw_panel(panel, column.rows, score)
+            panels[0].set_title(column.title)
+        costs = pd.concat([column.rows["gradient_evaluations_mean"] for column in block])
+        cost_axes(axes, block[0].scores, costs, max(map(len, blocks)))
     figure.align_ylabels()
     entries = {}
     for look in scheme_labels(summary["scheme"]).values():

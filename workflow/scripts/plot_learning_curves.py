@@ -5,9 +5,9 @@ was scored, inside a band from the lowest to the highest seed.
 """
 
 import pandas as pd
-from lib.labels import SCORES
+from lib.panels import Column, block_grid, blocks_of, scores_in
 from lib.script import run_script
-from lib.style import cost_axes, dataset_kernels, grid, only, plot_schemes, read_traces, save, shared_legend
+from lib.style import cost_axes, dataset_kernels, only, plot_schemes, read_traces, save, shared_legend
 from matplotlib.figure import Figure
 
 
@@ -19,16 +19,29 @@ def curve(rows: pd.DataFrame, score: str) -> pd.DataFrame:
     )
 
 
+def comparable(column: Column) -> tuple[str, ...]:
+    """Accuracies of different datasets share an axis; scores in the units of a dataset do not."""
+    own = () if "test_accuracy" in column.scores else (column.dataset,)
+    return (*own, *column.scores)
+
+
 def draw(traces: pd.DataFrame) -> Figure:
-    """Plot both scores (rows) for every dataset and kernel (columns)."""
-    pairs = dataset_kernels(traces)
-    figure, axes = grid(len(SCORES), len(pairs), 1.65, sharex=True, sharey="row")
-    for column, ((dataset, kernel), title) in enumerate(pairs.items()):
-        rows = only(traces, dataset=dataset, kernel=kernel)
-        for panel, score in zip(axes[:, column], SCORES, strict=True):
-            plot_schemes(panel, rows, lambda own, score=score: curve(own, score))
-        axes[0, column].set_title(title)
-    cost_axes(axes, traces["gradient_evaluations"])
+    """Plot the scores (rows) of every dataset and kernel (columns)."""
+    columns = []
+    for (dataset, kernel), title in dataset_kernels(traces).items():
+        scores = scores_in(only(traces, dataset=dataset))
+        columns.append(Column(dataset, title, only(traces, dataset=dataset, kernel=kernel), scores))
+    blocks = blocks_of(columns, comparable)
+    figure, parts = block_grid(
+        [(len(block[0].scores), len(block)) for block in blocks], 1.65, sharex=True, sharey="row"
+    )
+    for block, (_, axes) in zip(blocks, parts, strict=True):
+        for column, panels in zip(block, axes.T, strict=True):
+            for panel, score in zip(panels, column.scores, strict=True):
+                plot_schemes(panel, column.rows, lambda own, score=score: curve(own, score))
+            panels[0].set_title(column.title)
+        costs = pd.concat([column.rows["gradient_evaluations"] for column in block])
+        cost_axes(axes, block[0].scores, costs, max(map(len, blocks)))
     figure.align_ylabels()
     shared_legend(figure)
     return figure

@@ -1,19 +1,22 @@
 """How much data each iteration uses, one panel per scheme.
 
-Everything is read from the traces of real runs. A fixed scheme does the same in all of them.
+Everything is read from the traces of real runs. A fixed scheme does the same in all runs on data of one size;
+datasets of other sizes have panels of their own.
 """
 
 import math
 
 import pandas as pd
-from lib.labels import scheme_labels
+from lib.labels import DATASETS, label, ordered, scheme_labels
+from lib.panels import block_grid
 from lib.script import run_script
-from lib.style import dataset_kernels, grid, only, read_traces, save
+from lib.style import dataset_kernels, only, read_traces, save
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 COLUMNS = {1: 1, 2: 2, 4: 2}
 """Panels side by side, by number of schemes, where it is not three."""
+ADAPTS = ["smooth_data_annealing", "adaptive"]
 ENDS_FULL = ["full_batch", "constant_to_refine", "linear", "automated"]
 
 
@@ -45,15 +48,20 @@ def mark(panel: Axes, lines: dict[str, int], with_labels: bool, in_last_column: 
             )
 
 
-def draw(traces: pd.DataFrame) -> Figure:
-    """Plot M_k over k in the first run of every scheme, one panel each."""
-    run = only(traces, **traces.iloc[0][["dataset", "kernel", "seed"]])
-    schemes = scheme_labels(run["scheme"])
-    lines = reference_lines(run)
-    n_columns = COLUMNS.get(len(schemes), 3)
-    n_rows = -(-len(schemes) // n_columns)
-    figure, axes = grid(n_rows, n_columns, 1.25, sharex=True, sharey=True)
-    panels = list(axes.flat)
+def alike(traces: pd.DataFrame) -> list[list[str]]:
+    """Datasets whose runs use equally many examples by every fixed scheme, together."""
+    first = traces.iloc[0]
+    run = only(traces, kernel=first["kernel"], seed=first["seed"])
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for dataset in ordered(run["dataset"], DATASETS):
+        own = only(run, dataset=dataset)
+        groups.setdefault(tuple(own.loc[~own["scheme"].isin(ADAPTS), "batch_size"]), []).append(dataset)
+    return list(groups.values())
+
+
+def draw_block(panels: list[Axes], n_columns: int, run: pd.DataFrame) -> None:
+    """Plot M_k over k, one panel per scheme."""
+    schemes, lines = scheme_labels(run["scheme"]), reference_lines(run)
     for panel in panels[len(schemes) :]:
         panel.remove()
     for place, ((scheme, look), panel) in enumerate(zip(schemes.items(), panels, strict=False)):
@@ -61,9 +69,9 @@ def draw(traces: pd.DataFrame) -> Figure:
         in_last_column = (place + 1) % n_columns == 0
         mark(panel, lines, in_last_column or place == len(schemes) - 1, in_last_column)
         panel.plot(rows["iteration"], rows["batch_size"], color=look.colour, drawstyle="steps-mid")
-        # Runs of smooth annealing differ, so its panel says which run it shows.
+        # Runs of such a scheme differ, so its panel says which run it shows.
         about = f"\n{next(iter(dataset_kernels(rows).values()))}, seed {rows['seed'].iloc[0]}"
-        panel.set_title(look.title + about * (scheme == "smooth_data_annealing"))
+        panel.set_title(look.title + about * (scheme in ADAPTS))
         panel.grid(visible=False, axis="y")
         if place + n_columns >= len(schemes):
             panel.tick_params(labelbottom=True)
@@ -71,7 +79,21 @@ def draw(traces: pd.DataFrame) -> Figure:
     most = run["batch_size"].max()
     panels[0].set_ylim(-0.05 * most, 1.12 * most)
     panels[0].yaxis.set_major_formatter("{x:,.0f}")
-    figure.supylabel("images in use, $M_k$", fontsize=8)
+
+
+def draw(traces: pd.DataFrame) -> Figure:
+    """Plot the first run of every scheme, once for datasets that are treated alike."""
+    groups = alike(traces)
+    n_schemes = traces["scheme"].nunique()
+    n_columns = COLUMNS.get(n_schemes, 3)
+    size = (-(-n_schemes // n_columns), n_columns)
+    figure, parts = block_grid([size] * len(groups), 1.25, sharex=True, sharey=True)
+    for datasets, (part, axes) in zip(groups, parts, strict=True):
+        run = only(traces, dataset=datasets[0], **traces.iloc[0][["kernel", "seed"]])
+        draw_block(list(axes.flat), n_columns, run)
+        part.supylabel("examples in use, $M_k$", fontsize=8)
+        if len(groups) > 1:
+            part.suptitle(", ".join(label(dataset).name for dataset in datasets), fontsize=9)
     return figure
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from lib.labels import HEADLINES
 from lib.labels import METRICS as LABELS
 from lib.script import run_script
 from lib.tables import CELL, rows_of
@@ -25,36 +26,55 @@ from lib.tables import CELL, rows_of
 METRICS = [name for name in LABELS if not name.startswith("speedup")]
 RUN_COLUMNS = [*CELL, "seed", "ablation", "network", "n_parameters", "particles", "iterations"]
 RUN_COLUMNS += ["n_train", "n_test", *METRICS, "log_evidence", "peak_memory_mb", "device"]
-RUN_COLUMNS += ["prior_scale", "batch_norm", "step_size", "leapfrog_steps", "batch_size", "initial_batch"]
-RUN_COLUMNS += ["resampling", "weight_target", "gradients", "resumed"]
+RUN_COLUMNS += ["prior_scale", "start", "start_seed", "batch_norm", "step_size", "leapfrog_steps"]
+RUN_COLUMNS += ["batch_size", "initial_batch", "resampling", "weight_target", "weighting"]
+RUN_COLUMNS += ["gradients", "resumed"]
 RUN_COLUMNS += ["smcda_version", "jax_version", "flax_version", "machine", "python", "commit"]
+NO_SCORES = {"devices", "checkpoint_s", "log_evidence_error", "start_seed"}
+"""Numbers of a run beside `RUN_COLUMNS` that are no score."""
+
 SHOWN = [*CELL, "n_seeds", "missing_seeds"]
-SHOWN += ["test_accuracy_mean", "test_log_likelihood_mean", "runtime_s_mean"]
+"""Columns that the command prints, before the scores."""
 
 
 def read_run(run: dict[str, Any], file: Path) -> dict[str, Any]:
-    """One row of `runs.csv`: the run's place in the study, and what it recorded of itself."""
+    """One row of `runs.csv`: the run's place in the study, and what it recorded of itself.
+
+    Scores that `RUN_COLUMNS` does not name, such as those of a likelihood of the user's own, come after it.
+    """
     metrics = json.loads(Path(file).read_text())
     versions = {f"{name}_version": version for name, version in metrics.get("versions", {}).items()}
-    recorded = metrics.get("settings", {}) | metrics | versions | {"ablation": ""} | run
-    return {name: recorded.get(name) for name in RUN_COLUMNS}
+    own = {"ablation": "", "network": metrics.get("model", metrics.get("network"))}
+    recorded = metrics.get("settings", {}) | metrics | versions | own | run
+    scores = [
+        name
+        for name, value in metrics.items()
+        if type(value) in (int, float) and name not in NO_SCORES | set(RUN_COLUMNS)
+    ]
+    return {name: recorded.get(name) for name in (*RUN_COLUMNS, *scores)}
 
 
 def runs_table(runs: list[dict[str, Any]], files: list[Path]) -> pd.DataFrame:
     """One row per run, in the order given."""
     rows = [read_run(run, file) for run, file in zip(runs, files, strict=True)]
-    return pd.DataFrame(rows, columns=RUN_COLUMNS)
+    columns = dict.fromkeys([*RUN_COLUMNS, *(name for row in rows for name in row)])
+    return pd.DataFrame(rows, columns=list(columns))
 
 
 def summarise(runs: pd.DataFrame, expected: list[dict[str, Any]]) -> pd.DataFrame:
-    """One row per dataset x scheme x kernel: means, standard deviations, speed-ups over full batch."""
-    rows = []
+    """One row per dataset x scheme x kernel: means, standard deviations, speed-ups over full batch.
+
+    All metrics that the runs have are averaged; a cell whose runs lack one has no number there.
+    """
+    rows, known = [], [name for name in METRICS if name in runs]
+    metrics = known + [name for name in runs.select_dtypes("number") if name not in RUN_COLUMNS]
     for cell, seeds in pd.DataFrame(expected).groupby(CELL, sort=False)["seed"]:
         own = rows_of(runs, cell)
         missing = " ".join(map(str, seeds[~seeds.isin(own["seed"])]))
         row = dict(zip(CELL, cell, strict=True)) | {"n_seeds": len(own), "missing_seeds": missing}
-        for name in METRICS:
-            row |= {f"{name}_mean": own[name].mean(), f"{name}_std": own[name].std()}
+        for name in metrics:
+            values = own[name].astype(float)
+            row |= {f"{name}_mean": values.mean(), f"{name}_std": values.std()}
         rows.append(row)
     summary = pd.DataFrame(rows)
     full_batch = summary[summary["scheme"] == "full_batch"].set_index(["dataset", "kernel"])
@@ -103,7 +123,9 @@ def command() -> None:
     cells = study[CELL].drop_duplicates().to_dict("records")
     expected = [cell | {"seed": seed} for cell, seed in itertools.product(cells, sorted(set(study["seed"])))]
     summary = summarise(study, expected)
-    print(summary[SHOWN].to_string(index=False))
+    scores = [f"{name}_mean" for name in (*HEADLINES, "test_log_likelihood", "runtime_s")]
+    shown = [name for name in scores if summary[name].notna().any()]
+    print(summary[[*SHOWN, *shown]].to_string(index=False))
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
         runs.to_csv(options.out / "runs.csv", index=False)
