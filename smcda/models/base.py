@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Array
 
+from smcda.errors import BadInput
 from smcda.models.flat import Parameters
 from smcda.models.likelihoods import Likelihood
 from smcda.models.priors import Prior, PriorLike, joint
@@ -50,6 +51,17 @@ class Model:
     minibatch: int | None = None
     given_log_likelihood: LogLikelihood | None = dataclasses.field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.given_log_likelihood is not None:
+            _check_function("log_likelihood", self.given_log_likelihood, "(parameters, x, y)")
+            return
+        _check_function("predict", self.predict, "(parameters, x)")
+        if not isinstance(self.likelihood, Likelihood):
+            raise BadInput(
+                f"likelihood is of type {type(self.likelihood).__name__}, but must be one of "
+                "smcda.likelihoods, such as likelihoods.gaussian()"
+            )
+
     @classmethod
     def from_log_likelihood(cls, log_likelihood: LogLikelihood, prior: PriorLike) -> "Model":
         """A model of which only ``(parameters, x, y) -> log-likelihood of each example`` is known."""
@@ -82,3 +94,8 @@ class Model:
         if self.likelihood is None or self.likelihood.prior is None:
             return predict(parameters, x)
         return predict(parameters["model"], x), parameters["likelihood"]
+
+
+def _check_function(name: str, value: Any, arguments: str) -> None:
+    if not callable(value):
+        raise BadInput(f"{name} is of type {type(value).__name__}, but must be a function of {arguments}")

@@ -2,20 +2,22 @@
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
 from smcda.smc.target import FlatPrior
 
 if TYPE_CHECKING:
     from smcda.models.priors import Prior
 
-Parameters = PyTree
-Shapes = PyTree
+Parameters = Any
+"""Any pytree of arrays."""
+
+Shapes = Any
 """Parameters of which only the shapes count: arrays, or `jax.ShapeDtypeStruct`."""
 
 
@@ -62,6 +64,12 @@ def unravelling(shapes: Shapes) -> tuple[int, Callable[[Array], Parameters]]:
 def ravel(parameters: Parameters) -> Float[Array, " parameter"]:
     """All parameters as one vector, in the order that `unravel` expects."""
     return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(parameters)])
+
+
+def described(shapes: Shapes) -> str:
+    """Types and shapes of all leaves, for a message."""
+    leaves = [f"{leaf.dtype} {leaf.shape}" for leaf in jax.tree.leaves(shapes) if hasattr(leaf, "dtype")]
+    return " and ".join(leaves) or type(shapes).__name__
 
 
 def parameter_shapes(prior: "Prior") -> Shapes:

@@ -6,9 +6,10 @@ from typing import Any
 import jax
 from flax import linen, nnx
 
+from smcda._plugins import call
 from smcda.errors import BadInput
-from smcda.models.base import Model
-from smcda.models.flat import Parameters, Shapes
+from smcda.models.base import FastCode, Model
+from smcda.models.flat import Parameters, Shapes, described
 from smcda.models.likelihoods import Likelihood
 from smcda.models.priors import PriorLike, fit
 
@@ -21,7 +22,8 @@ def from_flax(
     likelihood: Likelihood,
     prior: PriorLike,
     *test_arguments: Any,
-    **more: Any,
+    native: Callable[[], FastCode] | None = None,
+    minibatch: int | None = None,
 ) -> Model:
     """Make a `Model` of a Flax module.
 
@@ -31,7 +33,8 @@ def from_flax(
         likelihood: what the module's outputs mean, such as ``likelihoods.categorical()``.
         prior: over the module's parameters. Scalars extend to all weights: ``priors.normal(scale=0.1)``.
         *test_arguments: follow x when the module predicts (batch normalisation).
-        **more: fields of `Model`.
+        native: as of `Model`.
+        minibatch: as of `Model`.
 
     """
     shapes, apply = parameters_of(module, example_x)
@@ -44,7 +47,8 @@ def from_flax(
         likelihood,
         fit(prior, shapes),
         predict_in_training=apply if test_arguments else None,
-        **more,
+        native=native,
+        minibatch=minibatch,
     )
 
 
@@ -54,8 +58,9 @@ def parameters_of(module: Module, example_x: Any) -> tuple[Shapes, Callable[...,
         return _of_nnx(module)
     if not isinstance(module, linen.Module):
         raise BadInput(f"{type(module).__name__} is not a Flax module: give one of flax.linen or flax.nnx")
-    example = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), leaf.dtype), example_x)
-    variables = jax.eval_shape(lambda x: module.init(jax.random.key(0), x), example)
+    example = jax.tree.map(_one_like, example_x)
+    what = f"{type(module).__name__} of {described(example)}"
+    variables = call(what, jax.eval_shape, module.init, jax.random.key(0), example)
     if others := [name for name in variables if name != "params"]:
         raise BadInput(
             f"{type(module).__name__} keeps {', '.join(others)} beside its parameters, which "
@@ -64,6 +69,15 @@ def parameters_of(module: Module, example_x: Any) -> tuple[Shapes, Callable[...,
     if not jax.tree.leaves(variables):
         raise BadInput(f"{type(module).__name__} has no parameters: there is nothing to sample")
     return variables["params"], lambda parameters, *x: module.apply({"params": parameters}, *x)
+
+
+def _one_like(examples: Any) -> jax.ShapeDtypeStruct:
+    if not getattr(examples, "shape", ()):
+        raise BadInput(
+            f"example_x has a {type(examples).__name__}, but must be an array with one row per example: "
+            "use numpy.asarray"
+        )
+    return jax.ShapeDtypeStruct((1, *examples.shape[1:]), jax.dtypes.canonicalize_dtype(examples.dtype))
 
 
 def _of_nnx(module: nnx.Module) -> tuple[Shapes, Callable[..., Any]]:

@@ -73,7 +73,9 @@ class Prediction(NamedTuple):
 def categorical() -> Likelihood:
     """Classes as integer labels from 0; outputs are logits."""
 
-    def check(outputs: Any, y: np.ndarray) -> str | None:
+    def check(outputs: Any, y: Any) -> str | None:
+        if complaint := _not_arrays(outputs, y):
+            return complaint
         if outputs.ndim != 2 or outputs.shape[1] < 2:
             return f"outputs of shape {outputs.shape}, but needs logits of shape (examples, classes)"
         if y.ndim != 1 or not np.issubdtype(y.dtype, np.integer):
@@ -109,7 +111,9 @@ def bernoulli() -> Likelihood:
     def of_all(outputs: Array, log_weights: Array) -> Any:
         return mix_classes(jax.vmap(two)(outputs), log_weights)
 
-    def check(outputs: Any, y: np.ndarray) -> str | None:
+    def check(outputs: Any, y: Any) -> str | None:
+        if complaint := _not_arrays(outputs, y):
+            return complaint
         if not np.isin(y, (0, 1)).all():
             return f"y from {y.min()} to {y.max()}, but needs 0 or 1"
         return _shapes_differ(outputs, y, "logits")
@@ -131,8 +135,10 @@ def gaussian(scale: float | None = None, log_scale_prior: Prior | None = None) -
     Without a scale it is learnt: its logarithm is one more parameter, ``log_scale``, with prior N(0, 1)
     unless another is given. That suits y of about unit variance.
     """
-    if scale is not None and not (0 < scale < math.inf):
-        raise BadInput(f"the scale of a gaussian likelihood is {scale}, but must be above 0 and finite")
+    if scale is not None and not (isinstance(scale, int | float | np.number) and 0 < scale < math.inf):
+        raise BadInput(
+            f"the scale of a gaussian likelihood is {scale!r}, but must be a number above 0 and finite"
+        )
     learnt = scale is None
     known = None if scale is None else math.log(scale)
 
@@ -248,9 +254,9 @@ def _regression(
             f"test_coverage_{round(100 * INTERVAL)}": float(100 * np.mean(score["covered"])),
         }
 
-    def check(outputs: Any, y: np.ndarray) -> str | None:
+    def check(outputs: Any, y: Any) -> str | None:
         outputs = outputs[0] if own else outputs
-        return complain(y) or _shapes_differ(outputs, y, "outputs")
+        return _not_arrays(outputs, y) or complain(y) or _shapes_differ(outputs, y, "outputs")
 
     prior = None if own is None else joint(own)
     return Likelihood(name, log_prob, score, metrics, "test_rmse", predictive, check, prior)
@@ -259,6 +265,13 @@ def _regression(
 def _column(values: Any) -> Any:
     """(n, 1) as (n,)."""
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
+def _not_arrays(outputs: Any, y: Any) -> str | None:
+    for name, value in (("outputs", outputs), ("y", y)):
+        if not hasattr(value, "ndim"):
+            return f"{name} of type {type(value).__name__}, but needs one array"
+    return None
 
 
 def _shapes_differ(outputs: Any, y: Any, what: str) -> str | None:

@@ -95,7 +95,7 @@ def _independent(
     log_density: Callable[..., Array],
 ) -> Prior:
     """A location-scale family in every coordinate; `difference` and `log_density` are those of one leaf."""
-    mean, scale = (jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), tree) for tree in (mean, scale))
+    mean, scale = _numbers(name, "mean", mean), _numbers(name, "scale", scale)
     if not all(np.all((leaf > 0) & np.isfinite(leaf)) for leaf in jax.tree.leaves(scale)):
         raise BadInput(f"the scale of a {name} prior must be above 0 and finite everywhere: choose another")
     if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(mean)):
@@ -119,6 +119,14 @@ def _independent(
 
     # Where the mean is a single number, the scale has the shapes.
     return for_shapes(scale if isinstance(mean, np.ndarray) and mean.ndim == 0 else mean)
+
+
+def _numbers(name: str, what: str, values: Parameters) -> Parameters:
+    try:
+        return jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), values)
+    except (TypeError, ValueError) as error:
+        reason = " ".join(str(error).splitlines()[:1])
+        raise BadInput(f"the {what} of a {name} prior must be numbers: {reason}") from None
 
 
 def _extend(name: str, values: Parameters, shapes: Shapes) -> Parameters:
@@ -177,7 +185,11 @@ def joint(priors: PriorLike) -> Prior:
     if isinstance(priors, Prior):
         return priors
     if not isinstance(priors, Mapping) or not priors:
-        raise BadInput(f"prior is {priors!r}, but must be a prior or a dictionary of them: see smcda.priors")
+        found = "empty" if isinstance(priors, Mapping) else f"of type {type(priors).__name__}"
+        raise BadInput(
+            f"prior is {found}, but must be one of smcda.priors, such as priors.normal(), or a dictionary of "
+            "them"
+        )
     parts = {name: joint(prior) for name, prior in priors.items()}
 
     def sample(key: PRNGKeyArray) -> Parameters:

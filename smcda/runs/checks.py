@@ -6,9 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from smcda._plugins import call, one_line
 from smcda.errors import BadInput, Diverged
 from smcda.models.base import Model
-from smcda.models.flat import Flattened
+from smcda.models.flat import Flattened, described, flattened
+from smcda.models.priors import Prior
+from smcda.models.starts import Start
 from smcda.smc.batches import count
 
 
@@ -17,8 +20,9 @@ def check_data(x: Any, y: Any, split: str = "") -> tuple[Any, Any]:
     data = {}
     for name, tree in (("x", x), ("y", y)):
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-            data[f"{split}{name}{jax.tree_util.keystr(path)}"] = np.asarray(leaf)
-    lengths = {name: len(array) if array.ndim else 0 for name, array in data.items()}
+            name_of_leaf = f"{split}{name}{jax.tree_util.keystr(path)}"
+            data[name_of_leaf] = _array(name_of_leaf, leaf)
+    lengths = {name: len(array) for name, array in data.items()}
     if not any(name.startswith(f"{split}x") for name in data):
         raise BadInput(f"{split}x has no array: give inputs, one row per example")
     if len(set(lengths.values())) != 1 or 0 in lengths.values():
@@ -34,7 +38,62 @@ def check_data(x: Any, y: Any, split: str = "") -> tuple[Any, Any]:
             raise BadInput(
                 f"{bad.size} {rows} a value in {name} that is not finite, first row {bad[0]}: remove it"
             )
+        _check_range(name, array)
     return jax.tree.map(np.asarray, (x, y))
+
+
+def _array(name: str, leaf: Any) -> np.ndarray:
+    if np.ma.is_masked(leaf):
+        raise BadInput(f"{name} has masked values, which would be taken as they are: fill or remove them")
+    array = np.asarray(leaf)
+    if array.ndim == 0:
+        raise BadInput(
+            f"{name} is of type {type(leaf).__name__}, but must be an array with one row per example: "
+            "use numpy.asarray"
+        )
+    return array
+
+
+def _check_range(name: str, array: np.ndarray) -> None:
+    """Refuse numbers that JAX would make others of: without x64 it has 32 bits for each."""
+    kind = jax.dtypes.canonicalize_dtype(array.dtype)
+    if kind == array.dtype or array.dtype.kind not in "iuf":
+        return
+    limits: Any = np.iinfo(kind) if np.issubdtype(kind, np.integer) else np.finfo(kind)
+    for value in (array.max(), array.min()):
+        if not limits.min <= value <= limits.max:
+            raise BadInput(f"{name} has the value {value}, too large for {kind}: rescale it, or use floats")
+
+
+def check_distributions(model: Model, start: Start | None = None) -> None:
+    """Refuse a prior or start that draws no floating-point numbers, or whose density is not one number."""
+    _check_distribution("prior", model.joint_prior)
+    if start is not None:
+        _check_distribution("start", start)
+
+
+def _check_distribution(what: str, distribution: Prior | Start) -> None:
+    drawn = call(f"drawing from the {what}", jax.eval_shape, lambda: distribution.sample(jax.random.key(0)))
+    leaves = jax.tree.leaves(drawn)
+    if not sum(leaf.size for leaf in leaves):
+        raise BadInput(f"the {what} draws no parameters: there is nothing to sample")
+    for leaf in leaves:
+        if not np.issubdtype(leaf.dtype, np.floating):
+            raise BadInput(f"the {what} draws {leaf.dtype}, but parameters must be floating-point numbers")
+    if distribution.log_density is None:
+        return
+    density = call(f"the log-density of the {what}", jax.eval_shape, distribution.log_density, drawn)
+    if getattr(density, "shape", None) != () or not np.issubdtype(density.dtype, np.floating):
+        raise BadInput(
+            f"the log-density of the {what} gives {described(density)}, but must give one floating-point "
+            "number: sum it"
+        )
+
+
+def check_test(model: Model, test: tuple[Any, Any]) -> None:
+    """Refuse test examples that do not fit the likelihood."""
+    check_distributions(model)
+    _check_outputs(model, flattened(model.joint_prior), *test, n=count(test[0]), split="test ")
 
 
 def check_like(found: Any, known: Any, split: str = "") -> Any:
@@ -62,44 +121,47 @@ def check_model(model: Model, flat: Flattened, x: Any, y: Any, micro_batch: int)
     Nothing is computed. An exception of the model's own code is reported in one line.
     """
     n = min(micro_batch, count(x))
-    shapes = jax.tree.map(
-        lambda a: jax.ShapeDtypeStruct((n, *a.shape[1:]), jax.dtypes.canonicalize_dtype(a.dtype)), (x, y)
-    )
-    particle = jax.ShapeDtypeStruct((flat.n_parameters,), jnp.float32)
-    if model.predict is not None and model.likelihood is not None:
-        outputs = _shape(lambda p, x: model.outputs(flat.unravel(p), x), particle, shapes[0])
-        # Shapes of as many outputs as there are y, which are looked at as a whole.
-        of_all = jax.tree.map(
-            lambda a: jax.ShapeDtypeStruct(
-                (count(y), *a.shape[1:]) if a.shape[:1] == (n,) else a.shape, a.dtype
-            ),
-            outputs,
-        )
-        if complaint := model.likelihood.check(of_all, y):
-            raise BadInput(f"likelihood {model.likelihood.name}: {complaint}")
-    found = _shape(lambda p, x, y: model.log_likelihood(flat.unravel(p), x, y), particle, *shapes)
+    _check_outputs(model, flat, x, y, n)
+    found = _shape(lambda p, x, y: model.log_likelihood(flat.unravel(p), x, y), flat, *_first((x, y), n))
     shape = getattr(found, "shape", None)
     if shape != (n,):
         raise BadInput(
             f"log_likelihood gives shape {shape} for {n} examples, but must give {(n,)}: "
             "one number per example, neither summed nor in a column"
         )
+    if not np.issubdtype(found.dtype, np.floating):
+        raise BadInput(f"log_likelihood gives {found.dtype}, but must give floating-point numbers")
 
 
-def _shape(function: Any, *arguments: Any) -> Any:
+def _check_outputs(model: Model, flat: Flattened, x: Any, y: Any, n: int, split: str = "") -> None:
+    """Refuse outputs for slices of `n` examples that do not fit the likelihood."""
+    if model.likelihood is None:
+        return
+    outputs = _shape(lambda p, x: model.outputs(flat.unravel(p), x), flat, _first(x, n))
+    # Shapes of as many outputs as there are y, which are looked at as a whole.
+    of_all = jax.tree.map(
+        lambda a: jax.ShapeDtypeStruct((count(x), *a.shape[1:]) if a.shape[:1] == (n,) else a.shape, a.dtype),
+        outputs,
+    )
+    if complaint := model.likelihood.check(of_all, y):
+        raise BadInput(f"likelihood {model.likelihood.name}: {split}{complaint}")
+
+
+def _first(examples: Any, n: int) -> Any:
+    """Shapes and types of `n` examples, as they are on the device."""
+    return jax.tree.map(
+        lambda a: jax.ShapeDtypeStruct((n, *a.shape[1:]), jax.dtypes.canonicalize_dtype(a.dtype)), examples
+    )
+
+
+def _shape(function: Any, flat: Flattened, *examples: Any) -> Any:
+    particle = jax.ShapeDtypeStruct((flat.n_parameters,), jnp.float32)
     try:
-        return jax.eval_shape(function, *arguments)
+        return jax.eval_shape(function, particle, *examples)
     except BadInput:
         raise
-    except Exception as error:  # the user's code may raise anything
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        short = reason if len(reason) <= 300 else f"{reason[:300]}..."
-        raise BadInput(f"the model fails on {_described(arguments[1:])}: {short}") from error
-
-
-def _described(arguments: Any) -> str:
-    leaves = jax.tree.leaves(arguments)
-    return " and ".join(f"{leaf.dtype} {leaf.shape}" for leaf in leaves)
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        raise BadInput(f"the model fails on {described(examples)}: {one_line(error)}") from error
 
 
 def check_first_draws(

@@ -21,6 +21,7 @@ from smcda.models.base import Model
 from smcda.models.starts import Start
 from smcda.runs import outputs
 from smcda.runs.checkpoint import Checkpoints
+from smcda.runs.checks import check_test
 from smcda.runs.evaluation import Evaluator
 from smcda.runs.fingerprint import fingerprint, provenance
 from smcda.runs.loop import Previous, Run
@@ -81,6 +82,8 @@ class Execution:
     def __init__(self, task: Task, report: Report) -> None:
         """Build the run, the evaluator and a place for checkpoints; compiling happens here."""
         self._task, self._report = task, report
+        if task.test is not None:
+            check_test(task.model, task.test)
         self._run = run = Run(
             task.model,
             task.x,

@@ -27,11 +27,15 @@ ROUNDING = ("enable_x64", "default_matmul_precision", "default_prng_impl", "thre
 def fingerprint(run: "Run", seed: int, evaluate_every: int, identity: Mapping[str, Any]) -> dict[str, Any]:
     """Everything the result depends on, by name; `identity` is what the run itself does not know.
 
-    The digests of the compiled programs stand for the model, whatever functions it is made of.
+    The digests of the compiled programs stand for the model, whatever functions it is made of. A scheme of
+    the user's own may plan otherwise under the same name, in numbers that those programs only read.
     """
     import jax
 
+    from smcda.smc.schedules import is_built_in
+
     plan = run.plan
+    scheme = {} if is_built_in(run.config) else {"plan": _hash((run.schedule.first, run.schedule.params))}
     return {
         **run.config.described(),
         "micro_batch": plan.micro_batch,
@@ -39,6 +43,7 @@ def fingerprint(run: "Run", seed: int, evaluate_every: int, identity: Mapping[st
         "devices": plan.n_devices,
         "gradients": plan.gradients,
         "programs": run.programs,
+        **scheme,
         **identity,
         "seed": seed,
         "evaluate_every": evaluate_every,
@@ -95,6 +100,15 @@ def numeric_sources() -> str:
     contents = hashlib.sha256()
     for path in sorted(found):
         contents.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return contents.hexdigest()
+
+
+def _hash(arrays: Any) -> str:
+    import jax
+
+    contents = hashlib.sha256()
+    for leaf in jax.tree.leaves(arrays):
+        contents.update(f"{leaf.dtype} {leaf.shape}\n".encode() + bytes(leaf))
     return contents.hexdigest()
 
 

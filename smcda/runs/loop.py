@@ -15,15 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from smcda._options import options
-from smcda.config import RunConfig, SamplerConfig
+from smcda.config import SamplerConfig, check_run_options
 from smcda.errors import Diverged
 from smcda.models.base import Model
 from smcda.models.flat import flattened
 from smcda.models.starts import Start, flat_start
 from smcda.parallel.plan import make_plan
 from smcda.parallel.sharding import state_sharding
-from smcda.runs.checks import check_data, check_first_draws, check_model
+from smcda.runs.checks import check_data, check_distributions, check_first_draws, check_model
 from smcda.runs.compiled import compile_once
 from smcda.runs.diagnostics import Diagnostic, Particles, diagnose, evidence_error
 from smcda.runs.programs import begin, empty_trace, make_kernel, make_params, sampler_of
@@ -104,7 +103,7 @@ class Run:
         previous: Previous | None = None,
     ) -> None:
         """Look up what the config names, put the data on the device, compile, draw the first particles."""
-        seed = next(option for option in options(RunConfig) if option.name == "seed").check(seed)
+        check_run_options(seed=seed)
         x, y = check_data(x, y)
         started = time.perf_counter()
         n_data = count(x)
@@ -116,6 +115,7 @@ class Run:
             seen = Window(jnp.int32(0), jnp.int32(0), jnp.int32(n_old), jnp.float32(1))
             self.schedule = self.schedule._replace(first=seen)
         self.sampler = sampler_of(config)
+        check_distributions(model, start)
         self.flat = flattened(model.joint_prior)
         self.model, self.start, self.previous = model, start, previous
         self.plan = make_plan(model, self.flat, config, x, y, gradients)

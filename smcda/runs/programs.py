@@ -8,16 +8,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
-from smcda._plugins import look_up
+from smcda._plugins import call, look_up, name_of
 from smcda.config import SamplerConfig
-from smcda.models.flat import Flattened
+from smcda.errors import BadInput
+from smcda.models.flat import Flattened, described
 from smcda.parallel.plan import ExecutionPlan
 from smcda.parallel.sharding import replicator
 from smcda.smc import adjusted
 from smcda.smc import sampler as unadjusted
 from smcda.smc.batches import ShuffledData, Window
 from smcda.smc.kernels import KERNELS
-from smcda.smc.resampling import RESAMPLERS
+from smcda.smc.resampling import RESAMPLERS, Resampler
 from smcda.smc.sampler import SMCKernel, SMCParams, SMCState
 from smcda.smc.schedules import Schedule
 from smcda.smc.target import TARGETS, FlatStart
@@ -36,7 +37,7 @@ def make_kernel(
         flat.prior,
         schedule.next_window,
         look_up(KERNELS, config.kernel),
-        look_up(RESAMPLERS, config.resampling),
+        _resampler(config),
         TARGETS[config.target],
         config.weight_target == "previous",
         schedule.next_beta,
@@ -45,6 +46,21 @@ def make_kernel(
         config.weighting == "none",
         replicator(plan.mesh),
     )
+
+
+def _resampler(config: SamplerConfig) -> Resampler:
+    """The resampler that a config names or holds; refuses one that does not give J ancestors."""
+    resample: Resampler = look_up(RESAMPLERS, config.resampling)
+    if resample in RESAMPLERS.values():
+        return resample
+    name, shape = name_of(config.resampling), (config.particles,)
+    weights = jax.ShapeDtypeStruct(shape, jnp.float32)
+    found = call(f"resampling {name}", jax.eval_shape, resample, jax.random.key(0), weights)
+    if getattr(found, "shape", None) != shape or not jnp.issubdtype(found.dtype, jnp.integer):
+        raise BadInput(
+            f"resampling {name} gives {described(found)}, but must give {config.particles} whole numbers"
+        )
+    return resample
 
 
 def make_params(config: SamplerConfig, schedule: Schedule) -> SMCParams:

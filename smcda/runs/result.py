@@ -109,8 +109,10 @@ class Result:
         Weights are in `sample_stats`. ArviZ's own summaries do not read them: where they are not equal,
         `resample` first. `log_likelihood` adds that of every example under every particle.
         """
-        arviz: Any = import_module("arviz")
-
+        try:
+            arviz: Any = import_module("arviz")
+        except ModuleNotFoundError as error:
+            raise BadInput("to_arviz needs ArviZ: pip install 'smcda[arviz]'") from error
         groups = {
             "posterior": {name: np.asarray(leaf)[None] for name, leaf in _by_name(self.params)},
             "sample_stats": {"weight": self.weights[None], "root_ancestor": self.root_ancestor[None]},

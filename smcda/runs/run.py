@@ -90,6 +90,12 @@ def run(
         )
     name, x, y, sha, test = _read(data, test)
     config = config or SamplerConfig()
+    if not isinstance(config, SamplerConfig):
+        raise BadInput(f"config is of type {type(config).__name__}, but must be a SamplerConfig")
+    if start is not None and not isinstance(start, Start):
+        raise BadInput(f"start is of type {type(start).__name__}, but must be a Start(sample, log_density)")
+    if callable(callbacks) or not all(map(callable, callbacks)):
+        raise BadInput("callbacks must be a list of functions: [function]")
     if devices is not None:
         config = dataclasses.replace(config, devices=devices)
     config = config.for_data(count(x))
@@ -180,10 +186,10 @@ def extend(result: Result, x_new: Any, y_new: Any, *, seed: int | None, progress
 
 def perform(task: Task, view: ProgressView, overwrite: bool = False) -> Result:
     """Do a task, keeping other processes out of its folder."""
-    if task.checkpoints is not None:
-        outputs.check_folder("checkpoint_dir", task.checkpoints)
     if task.out is not None:
         outputs.check_output(task.out, overwrite)
+    if task.checkpoints is not None:
+        outputs.check_folder("checkpoint_dir", task.checkpoints)
     if jax.config.values["jax_compilation_cache_dir"] is None:
         # The next process need not compile the same program again; a choice of the user's own stays.
         jax.config.update("jax_compilation_cache_dir", str(cache_dir()))

@@ -33,8 +33,8 @@ CHOSEN = ("model", "model_options", "likelihood", "batch_norm", "prior_scale", "
 def execute(config: RunConfig, view: ProgressView) -> Result:
     """Do the run that a config describes; its files are in `config.out`."""
     # Before anything is read: these mistakes take no time to find.
-    outputs.check_folder("checkpoint_dir", config.checkpoints)
     outputs.check_output(config.out, config.overwrite)
+    outputs.check_folder("checkpoint_dir", config.checkpoints)
     data = load(config.data)
     assert config.sampler is not None
     if config.is_built_in:

@@ -162,6 +162,7 @@ REFUSED = {
     "likelihood not named": ("mlp", "mlp", [], "say what the outputs mean by likelihood"),
     "factory raises": ("mlp", "fails", [], "RuntimeError: no such layer at all"),
     "factory exits": ("mlp", "exits", [], "SystemExit: 3"),
+    "model exits": ("mlp", "quits", [], "the model fails on float32 (50, 10): SystemExit: 5"),
     "factory gives nothing": ("mlp", "nothing", [], "gives NoneType, not a Flax module or a smcda.Model"),
     "no factory": ("mlp", "not_callable", [], "failed: TypeError"),
     "no such name": ("mlp", "mlpp", [], "has no 'mlpp': it has"),
@@ -203,42 +204,22 @@ def test_what_is_wrong_with_data_or_a_file_is_one_line_and_nothing_is_left(data,
     spoilt = arrays["train_x"].copy()
     spoilt[4, 2] = np.nan
     np.savez(tmp_path / "nan.npz", **arrays | {"train_x": spoilt})
+    np.savez(tmp_path / "huge.npz", **arrays | {"train_y": np.full(len(spoilt), 1e39), "test_y": np.ones(80)})
+    with np.load(data / "cnn.npz") as whole:
+        classes = dict(whole)
+    np.savez(tmp_path / "tested.npz", **classes | {"test_y": classes["test_y"] + 1})
     (tmp_path / "broken.py").write_text("def mlp(:\n")
     model = f"{MODELS}:mlp"
     for file, reference, words in (
         (tmp_path / "short", model, "there must be as many of each"),
         (tmp_path / "nan", model, "1 row has a value in train_x that is not finite, first row 4"),
+        (tmp_path / "huge", model, "train_y has the value 1e+39, too large for float32"),
+        (tmp_path / "tested", f"{MODELS}:cnn", "test labels 1 to 5, but 5 logits"),
         (data / "mlp", f"{tmp_path / 'none.py'}:mlp", "none.py is not a file"),
         (data / "mlp", f"{tmp_path / 'broken.py'}:mlp", "can't be imported: SyntaxError"),
         (data / "mlp", "no.such.package:mlp", "can't be imported: ModuleNotFoundError"),
     ):
+        likelihood = "categorical" if file.name == "tested" else "gaussian"
         assert_refused(
-            shell(file, reference, ["--likelihood", "gaussian"], file.parent, work / "out"), words, work
+            shell(file, reference, ["--likelihood", likelihood], file.parent, work / "out"), words, work
         )
-
-
-WRONG_TYPES = """
-import smcda
-from smcda import BadInput, Model, SamplerConfig, from_flax, likelihoods, priors, run
-import numpy as np
-x = np.ones((9, 3), np.float32)
-def predict(p, x): return x @ p["w"]
-model = Model(predict, likelihoods.gaussian(1.0), {"w": priors.normal(np.zeros(3))})
-for call, words in (
-    (lambda: run(predict, (x, x[:, 0])), "model is of type function, but must be a Model"),
-    (lambda: run(model, x), "data must be a pair (x, y)"),
-    (lambda: run(Model(predict, likelihoods.gaussian(1.0), {"tilt": 3}), (x, x[:, 0])), "prior is 3, but"),
-    (lambda: from_flax(3, x, likelihoods.poisson(), priors.normal()), "int is not a Flax module"),
-    (lambda: run(model, (x, x[:, 0]), SamplerConfig(kernel=3)), "kernel int is not"),
-):
-    try:
-        call()
-    except BadInput as error:
-        assert words in str(error) and "\\n" not in str(error), error
-    else:
-        raise AssertionError(words)
-"""
-
-
-def test_wrong_types_from_python_are_one_clear_line():
-    subprocess.run([sys.executable, "-c", WRONG_TYPES], check=True)
