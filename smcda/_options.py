@@ -7,6 +7,7 @@ reference page read them back by `options`.
 import dataclasses
 import math
 import pkgutil
+import re
 from dataclasses import MISSING
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
@@ -21,7 +22,8 @@ class Option(NamedTuple):
 
     `symbol` is its name in formulas, `unset` says what None stands for. `choices` are names, or a table of
     the package that has them as keys (``module:NAME``, imported on first use); where `extensible`, also a
-    user's own (`smcda._plugins`). Bounds are inclusive but for `above`.
+    user's own (`smcda._plugins`). Bounds are inclusive but for `above`. Of the word `multiples_of` multiples
+    by such a number may be given too: ``2*word``.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Option(NamedTuple):
     above: float | None = None
     at_most: float | None = None
     extensible: bool = False
+    multiples_of: str | None = None
 
     @property
     def required(self) -> bool:
@@ -57,6 +60,17 @@ class Option(NamedTuple):
         """Words that may stand for a number."""
         literals = [part for part in get_args(self.type) if get_origin(part) is Literal]
         return [word for part in literals for word in get_args(part)]
+
+    @property
+    def multiple(self) -> str | None:
+        """Pattern of the multiples of a word, as JSON schema has them too."""
+        return None if self.multiples_of is None else rf"^[0-9.eE+-]+\*{self.multiples_of}$"
+
+    def is_word(self, value: Any) -> bool:
+        """Whether a value is text that may stand for a number."""
+        if not isinstance(value, str):
+            return False
+        return value in self.words or bool(self.multiple and re.match(self.multiple, value))
 
     @property
     def names(self) -> list[str]:
@@ -88,8 +102,8 @@ class Option(NamedTuple):
             if not isinstance(value, list | tuple) or not all(isinstance(each, self.kind) for each in value):
                 raise self.refuse(value, f"several of type {self.kind.__name__}")
             return tuple(value)
-        if isinstance(value, str) and value in self.words:
-            return value
+        if self.is_word(value):
+            return value if value in self.words else self._check_multiple(value)
         if self.kind in (int, float):
             return self._check_number(value)
         if self.names and value not in self.names:
@@ -113,10 +127,22 @@ class Option(NamedTuple):
                 and (whole or math.isfinite(seen))
             ):
                 return self.kind(value)
+        raise self.refuse(value, self._rule(whole))
+
+    def _rule(self, whole: bool) -> str:
         limits = (("of at least", self.at_least), ("above", self.above), ("at most", self.at_most))
         bounds = " and ".join(f"{word} {limit:.10g}" for word, limit in limits if limit is not None)
-        words = "".join(f" or {word}" for word in self.words)
-        raise self.refuse(value, f"{'a whole' if whole else 'a finite'} number {bounds}".strip() + words)
+        multiples = [f"such a number times one, as in 2*{self.multiples_of}"] * (self.multiples_of is not None)
+        words = "".join(f" or {word}" for word in [*self.words, *multiples])
+        return f"{'a whole' if whole else 'a finite'} number {bounds}".strip() + words
+
+    def _check_multiple(self, value: str) -> str:
+        """``2*word`` if the number keeps the rules of a number."""
+        try:
+            self._check_number(float(value.partition("*")[0]))
+        except (ValueError, BadInput):
+            raise self.refuse(value, self._rule(whole=False)) from None
+        return value
 
 
 def option(default: Any, help: str, **rules: Any) -> Any:

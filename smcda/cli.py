@@ -87,7 +87,7 @@ def add_option(group: argparse._ActionsContainer, option: Option) -> None:
         return
 
     def parse(text: str) -> Any:
-        return text if text in option.words else option.kind(text)
+        return text if option.is_word(text) else option.kind(text)
 
     parse.__name__ = option.kind.__name__  # argparse names it in "invalid int value"
     group.add_argument(

@@ -20,7 +20,9 @@ from smcda._sampler_config import SamplerConfig as SamplerConfig
 from smcda.errors import BadInput
 
 FAN_IN: Literal["fan_in"] = "fan_in"
-PriorScale = float | Literal["fan_in"]
+HIERARCHICAL: Literal["hierarchical"] = "hierarchical"
+PriorScale = float | str
+"""A number, `fan_in`, a multiple of it such as `2*fan_in`, or `hierarchical`."""
 DEFAULT_PRIOR_SCALE = 0.1
 MAX_SEED = 2**32 - 1  # JAX would truncate a larger one
 
@@ -59,11 +61,13 @@ class RunConfig:
     seed: int = option(0, "seed of the data order and of every draw", at_least=0, at_most=MAX_SEED)
     sampler: SamplerConfig | None = None
     batch_norm: bool = option(False, "batch normalisation in fashion_cnn")
-    prior_scale: PriorScale | None = option(
+    prior_scale: float | Literal["fan_in", "hierarchical"] | str | None = option(
         None,
-        f"prior standard deviation of every weight, or {FAN_IN} for 1/sqrt(fan_in) per layer",
+        f"prior standard deviation of every weight; {FAN_IN} for 1/sqrt(fan_in) per layer, 2*{FAN_IN} for "
+        f"twice that, or any other multiple; {HIERARCHICAL} to learn one scale per layer",
         symbol="S",
         unset=f"{DEFAULT_PRIOR_SCALE:g}; your own Flax module: {FAN_IN}, your own Model: as it says",
+        multiples_of=FAN_IN,
         # Squares of these, and sums of such squares, are still numbers in float32.
         at_least=1e-6,
         at_most=1e6,
@@ -117,6 +121,11 @@ class RunConfig:
         for name in ("model_options", "likelihood"):
             if getattr(self, name):
                 raise BadInput(f"{name} is for a model of your own, not for {self.model}: leave it out")
+        if self.prior_scale == HIERARCHICAL and self.start != "prior":
+            raise BadInput(
+                f"start is {self.start}, but with prior_scale {HIERARCHICAL} weights are drawn with their "
+                "scales: leave it out"
+            )
         if self.batch_norm and not hasattr(resolve_name(MODELS)[self.model], "batch_norm"):
             raise BadInput(f"batch_norm is not an option of model {self.model}: leave it out")
         batch, first = self.sampler.batch_size, self.sampler.initial_batch
@@ -148,6 +157,12 @@ def check_run_options(**values: Any) -> None:
     known = {each.name: each for each in options(RunConfig)}
     for name, value in values.items():
         known[name].check(value)
+
+
+def gain_of(prior_scale: str) -> float:
+    """The number before `fan_in`: 2 of `2*fan_in`, 1 of `fan_in` itself."""
+    number, _, _ = prior_scale.rpartition("*")
+    return float(number or 1)
 
 
 def parse_options(texts: tuple[str, ...]) -> dict[str, Any]:

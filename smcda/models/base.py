@@ -4,13 +4,15 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 from jaxtyping import Array
 
 from smcda.errors import BadInput
-from smcda.models.flat import Parameters
+from smcda.models.flat import Flattened, Parameters, ravel, unravelling
 from smcda.models.likelihoods import Likelihood
 from smcda.models.priors import Prior, PriorLike, joint
-from smcda.smc.likelihood import BatchLikelihood, LogLikelihood
+from smcda.smc.batches import ShuffledData, Window
+from smcda.smc.likelihood import BatchLikelihood, LikelihoodSums, LogLikelihood, Particles
 
 ParticleOutputs = Callable[[Array, Any], Any]
 """``(particles, x) -> outputs`` of each particle on each example, for flat particles."""
@@ -27,6 +29,31 @@ class FastCode(NamedTuple):
     likelihood: BatchLikelihood
     outputs: ParticleOutputs
     name: str
+
+
+def reparametrised(fast: FastCode, flat: Flattened) -> FastCode:
+    """The same code for particles of a prior with a transform, by the chain rule."""
+    if (transform := flat.transform) is None:
+        return fast
+
+    def parameters(particles: Particles) -> tuple[Any, Callable[[Any], tuple[Any]]]:
+        # Differentiated as pytrees: through `unravel` each leaf's gradient would be padded and added.
+        return jax.vjp(jax.vmap(transform), jax.vmap(flat.unravel_sampled)(particles))
+
+    def likelihood(particles: Particles, data: ShuffledData, window: Window) -> LikelihoodSums:
+        theta, pull_back = parameters(particles)
+        sums = fast.likelihood(jax.vmap(ravel)(theta), data, window)
+        _, unravel = unravelling(jax.tree.map(lambda leaf: leaf[0], theta))
+
+        def chain(gradient: Particles) -> Particles:
+            return jax.vmap(ravel)(pull_back(jax.vmap(unravel)(gradient))[0])
+
+        return sums._replace(gradient=jax.vmap(chain)(sums.gradient))
+
+    def outputs(particles: Particles, x: Any) -> Any:
+        return fast.outputs(jax.vmap(ravel)(parameters(particles)[0]), x)
+
+    return FastCode(likelihood, outputs, fast.name)
 
 
 @dataclasses.dataclass(frozen=True)

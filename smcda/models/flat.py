@@ -22,16 +22,22 @@ Shapes = Any
 
 
 class Flattened(NamedTuple):
-    """A prior on flat vectors, and the way from a vector back to the parameters."""
+    """A prior on flat vectors, and the way from a vector back to the parameters.
+
+    `unravel` gives what the model takes, `unravel_sampled` what the prior draws: two things only where the
+    prior has a `transform` from one to the other.
+    """
 
     prior: FlatPrior
     unravel: Callable[[Array], Parameters]
     n_parameters: int
+    unravel_sampled: Callable[[Array], Parameters]
+    transform: Callable[[Parameters], Parameters] | None = None
 
 
 def flattened(prior: "Prior") -> Flattened:
-    """Flatten a prior; what it draws tells the parameters' shapes."""
-    n_parameters, unravel = unravelling(parameter_shapes(prior))
+    """Flatten a prior; what it draws tells the shapes."""
+    n_parameters, unravel = unravelling(sampled_shapes(prior))
 
     def log_ratio(a: Float[Array, " parameter"], b: Float[Array, " parameter"]) -> Float[Array, ""]:
         return prior.log_ratio(unravel(a), unravel(b))
@@ -42,7 +48,10 @@ def flattened(prior: "Prior") -> Flattened:
         return ravel(jax.grad(lambda p: prior.log_ratio(p, jax.lax.stop_gradient(p)))(parameters))
 
     flat_prior = FlatPrior(lambda key: ravel(prior.sample(key)), log_ratio, gradient)
-    return Flattened(flat_prior, unravel, n_parameters)
+    transform = prior.transform
+    if transform is None:
+        return Flattened(flat_prior, unravel, n_parameters, unravel)
+    return Flattened(flat_prior, lambda flat: transform(unravel(flat)), n_parameters, unravel, transform)
 
 
 def unravelling(shapes: Shapes) -> tuple[int, Callable[[Array], Parameters]]:
@@ -72,6 +81,12 @@ def described(shapes: Shapes) -> str:
     return " and ".join(leaves) or type(shapes).__name__
 
 
-def parameter_shapes(prior: "Prior") -> Shapes:
+def sampled_shapes(prior: "Prior") -> Shapes:
     """Shapes of what a prior draws."""
     return jax.eval_shape(lambda: prior.sample(jax.random.key(0)))
+
+
+def parameter_shapes(prior: "Prior") -> Shapes:
+    """Shapes of what a model with this prior takes."""
+    sampled = sampled_shapes(prior)
+    return sampled if prior.transform is None else jax.eval_shape(prior.transform, sampled)

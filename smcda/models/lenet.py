@@ -74,7 +74,8 @@ def make_model(
 ) -> Model:
     """One of `MODELS` with its prior and its native code.
 
-    `prior_scale` is the prior's standard deviation for every weight, or `fan_in`: 1/sqrt(fan_in) per layer.
+    `prior_scale` is the prior's standard deviation for every weight, `fan_in` for 1/sqrt(fan_in) per layer,
+    `2*fan_in` for twice that, or `hierarchical`.
     `reference` images switch batch normalisation on: over minibatches of as many images as these, and by the
     statistics of these themselves at test time.
     """

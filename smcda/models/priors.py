@@ -19,8 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from smcda.config import HIERARCHICAL, check_run_options, gain_of
 from smcda.errors import BadInput
-from smcda.models.flat import Parameters, Shapes, unravelling
+from smcda.models.flat import Parameters, Shapes, parameter_shapes, unravelling
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Prior:
         log_ratio: ``(a, b) -> log q0(a) - log q0(b)``.
         log_density: ``(a) -> log q0(a)``, needed only where particles start elsewhere.
         for_shapes: ``(shapes) -> prior`` over parameters of these shapes; None if it has its own only.
+        transform: from what is drawn, and moved, to the parameters that the model takes, where they differ.
+            Densities are those of what is drawn, so no Jacobian is due.
 
     """
 
@@ -39,6 +42,7 @@ class Prior:
     log_ratio: Callable[[Parameters, Parameters], Float[Array, ""]]
     log_density: Callable[[Parameters], Float[Array, ""]]
     for_shapes: Callable[[Shapes], "Prior"] | None = None
+    transform: Callable[[Parameters], Parameters] | None = None
 
 
 PriorLike = Prior | Mapping[str, Any]
@@ -159,15 +163,59 @@ def fan_in(gain: float = 1.0) -> Prior:
     def for_shapes(shapes: Shapes) -> Prior:
         return normal(0.0, layer_scales(shapes, gain)).for_shapes(shapes)  # pyright: ignore[reportOptionalCall]
 
-    def unknown(*_: Any) -> Any:
-        raise BadInput("prior fan_in needs the layers of a Flax module: use from_flax, or another prior")
+    return Prior(_without_layers, _without_layers, _without_layers, for_shapes)
 
-    return Prior(unknown, unknown, unknown, for_shapes)
+
+def _without_layers(*_: Any) -> Any:
+    raise BadInput(
+        "priors fan_in and hierarchical need the layers of a Flax module: use from_flax, or another prior"
+    )
+
+
+def hierarchical(mean: float = 0.7, sd: float = 0.7) -> Prior:
+    """Gaussians whose width per layer is learnt: one log-scale per layer, sampled beside the weights.
+
+        theta_l = exp(mean + sd t_l) / sqrt(fan_in_l) z_l,    t_l ~ N(0, 1),    z_l ~ N(0, I)
+
+    What is sampled is a dictionary of ``z``, shaped as the parameters, and ``t``, one number per layer: not
+    centred, so that scale and weights are independent before the data. `mean` and `sd` are those of the
+    log-scale in units of ``1 / sqrt(fan_in)``; the defaults, which nobody has tuned, put the scale between
+    0.5 and 8.2 with a probability of 95 %. Layers are those of `fan_in`.
+    """
+    if not (math.isfinite(mean) and math.isfinite(sd) and sd > 0):
+        raise BadInput(
+            f"the log-scale of a hierarchical prior is N({mean}, {sd}^2), but mean and sd must be finite, and "
+            "sd above 0: 0.7 and 0.7 are the defaults"
+        )
+
+    def for_shapes(shapes: Shapes) -> Prior:
+        widths = _extend("hierarchical", layer_scales(shapes), shapes)
+
+        def transform(sampled: Parameters) -> Parameters:
+            scales = {layer: jnp.exp(mean + sd * t) for layer, t in sampled["t"].items()}
+            return jax.tree_util.tree_map_with_path(
+                lambda path, z, width: scales[_layer(path)] * width * z, sampled["z"], widths
+            )
+
+        layers = [_layer(path) for path, _ in jax.tree_util.tree_leaves_with_path(shapes)]
+        one = jax.ShapeDtypeStruct((), np.float32)
+        drawn = normal().for_shapes({"t": dict.fromkeys(layers, one), "z": shapes})  # pyright: ignore[reportOptionalCall]
+        return dataclasses.replace(drawn, for_shapes=for_shapes, transform=transform)
+
+    return Prior(_without_layers, _without_layers, _without_layers, for_shapes)
+
+
+def _layer(path: Any) -> str:
+    """Name of the layer that a leaf belongs to: all but the last part of its path."""
+    return jax.tree_util.keystr(path[:-1], simple=True, separator=".") or "all"
 
 
 def of_scale(scale: float | str) -> Prior:
-    """The prior that an option names: a standard deviation for every weight, or `fan_in`."""
-    return fan_in() if isinstance(scale, str) else normal(scale=scale)
+    """The prior that an option names: a standard deviation, a multiple of `fan_in`, or `hierarchical`."""
+    check_run_options(prior_scale=scale)
+    if not isinstance(scale, str):
+        return normal(scale=scale)
+    return hierarchical() if scale == HIERARCHICAL else fan_in(gain_of(scale))
 
 
 def layer_scales(shapes: Shapes, gain: float = 1.0) -> Parameters:
@@ -196,6 +244,10 @@ def joint(priors: PriorLike) -> Prior:
         keys = jax.random.split(key, len(parts))
         return {name: part.sample(k) for (name, part), k in zip(parts.items(), keys, strict=True)}
 
+    def transform(sampled: Parameters) -> Parameters:
+        transforms = {name: part.transform or (lambda same: same) for name, part in parts.items()}
+        return {name: transforms[name](inner) for name, inner in sampled.items()}
+
     def for_shapes(shapes: Shapes) -> Prior:
         if not isinstance(shapes, Mapping) or shapes.keys() != parts.keys():
             found = ", ".join(map(str, shapes)) if isinstance(shapes, Mapping) else "no dictionary"
@@ -209,6 +261,7 @@ def joint(priors: PriorLike) -> Prior:
         lambda a, b: total({name: part.log_ratio(a[name], b[name]) for name, part in parts.items()}),
         lambda a: total({name: part.log_density(a[name]) for name, part in parts.items()}),
         for_shapes,
+        transform if any(part.transform for part in parts.values()) else None,
     )
 
 
@@ -217,7 +270,7 @@ def fit(prior: PriorLike, shapes: Shapes) -> Prior:
     prior = joint(prior)
     if prior.for_shapes is not None:
         return prior.for_shapes(shapes)
-    own = jax.eval_shape(lambda: prior.sample(jax.random.key(0)))
+    own = parameter_shapes(prior)
     found, wanted = (jax.tree.map(lambda leaf: tuple(leaf.shape), tree) for tree in (own, shapes))
     if found != wanted:
         raise BadInput(f"the prior draws parameters of shapes {found}, but the model has {wanted}")

@@ -17,7 +17,7 @@ from jaxtyping import Array
 
 from smcda.config import SamplerConfig
 from smcda.errors import BadInput
-from smcda.models.base import FastCode, Model, ParticleOutputs
+from smcda.models.base import FastCode, Model, ParticleOutputs, reparametrised
 from smcda.models.flat import Flattened
 from smcda.models.native import NotBuilt
 from smcda.parallel.sharding import choose_devices, shard_likelihood, shard_outputs
@@ -106,7 +106,7 @@ def make_plan(
     if model.predict is not None:
         outputs = shard_outputs(particle_outputs(model, flat, chunk, precision), mesh)
     if fast is not None:
-        likelihood, outputs, name = fast
+        likelihood, outputs, name = reparametrised(fast, flat)
     likelihood = shard_likelihood(likelihood, mesh)
     return ExecutionPlan(likelihood, outputs, name, micro_batch, chunk, mesh, n_devices, precision)
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from jaxtyping import Float
 from smcda._io import atomic_write
 from smcda.errors import BadInput
 from smcda.models.base import Model
-from smcda.models.flat import Parameters, flattened, ravel, unravelling
+from smcda.models.flat import Parameters, flattened, parameter_shapes, ravel, sampled_shapes, unravelling
 from smcda.parallel.plan import few_at_once, particle_outputs
 from smcda.runs.checks import check_like
 from smcda.runs.diagnostics import Diagnostic
@@ -25,6 +24,8 @@ from smcda.runs.summary import Summary, summarise
 from smcda.smc.batches import count
 
 CLOCKS = ("runtime_s", "compile_s", "evaluation_s", "checkpoint_s", "resumed")
+FLAT = {"params": "particles", "sampled": "sampled"}
+"""Arrays of a saved result that hold parameters: those the model takes, and those that were sampled."""
 TRACE = "trace/"
 """Prefix of a column of the trace in a saved result."""
 
@@ -44,6 +45,7 @@ class Result:
         root_ancestor: which of the first draws each particle descends from.
         model: what was sampled; a loaded result has the one that `load` was given.
         data: inputs and outputs that the posterior has seen; not saved.
+        sampled: what `params` were computed from, where the prior has a `transform` (`priors.hierarchical`).
 
     """
 
@@ -57,6 +59,7 @@ class Result:
     root_ancestor: np.ndarray = dataclasses.field(repr=False)
     model: Model | None = dataclasses.field(default=None, repr=False)
     data: tuple[Any, Any] | None = dataclasses.field(default=None, repr=False)
+    sampled: Parameters | None = dataclasses.field(default=None, repr=False)
 
     def summary(self) -> Summary:
         """Mean, standard deviation, quantiles and effective sample size of every parameter."""
@@ -76,7 +79,7 @@ class Result:
         x = jax.tree.map(np.asarray, x) if self.data is None else check_like(x, self.data[0])
         flat = flattened(model.joint_prior)
         outputs = particle_outputs(model, flat, few_at_once(len(self.weights), flat.n_parameters))
-        return predict(model, outputs, x, self._flat(), self._log_weights())
+        return predict(model, outputs, x, self.particles, self._log_weights())
 
     def resample(self, n: int | None = None, seed: int = 0) -> "Result":
         """The posterior as `n` equally weighted particles (systematic resampling); by default as many."""
@@ -89,6 +92,7 @@ class Result:
         return dataclasses.replace(
             self,
             params=jax.tree.map(lambda leaf: leaf[rows], self.params),
+            sampled=jax.tree.map(lambda leaf: leaf[rows], self.sampled),
             weights=np.full(n, 1 / n, np.float32),
             root_ancestor=self.root_ancestor[rows],
         )
@@ -119,17 +123,16 @@ class Result:
         }
         if log_likelihood:
             model, (x, y) = self._model("to_arviz"), self._data("to_arviz")
-            groups["log_likelihood"] = {"y": particle_log_likelihood(model, self._flat(), x, y)[None]}
+            groups["log_likelihood"] = {"y": particle_log_likelihood(model, self.particles, x, y)[None]}
         if int(arviz.__version__.split(".")[0]) >= 1:
             return arviz.from_dict(groups)
         return arviz.from_dict(**groups)
 
     def save(self, path: str | Path) -> None:
         """Write everything but model, data and clocks to one ``.npz``, whole or not at all."""
+        trees = {"params": self.params} | ({} if self.sampled is None else {"sampled": self.sampled})
         about = {
-            "params": to_json(
-                jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), self.params)
-            ),
+            **{name: to_json(_of_one(tree)) for name, tree in trees.items()},
             "log_evidence": self.log_evidence,
             "log_evidence_error": self.log_evidence_error,
             "diagnostics": [list(doubt) for doubt in self.diagnostics],
@@ -141,7 +144,7 @@ class Result:
         with atomic_write(Path(path)) as temporary, temporary.open("wb") as file:
             np.savez(
                 file,
-                particles=np.asarray(self._flat()),
+                **{FLAT[name]: np.asarray(jax.vmap(ravel)(tree)) for name, tree in trees.items()},
                 weights=self.weights,
                 root_ancestor=self.root_ancestor,
                 about=np.array(json.dumps(about)),
@@ -164,21 +167,23 @@ class Result:
             with np.load(path, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
             about = json.loads(str(arrays.pop("about")))
-            particles = jnp.asarray(arrays.pop("particles"))
-            shapes, n_parameters = from_json(about["params"]), particles.shape[1]
+            flats = {name: jnp.asarray(arrays.pop(key)) for name, key in FLAT.items() if key in arrays}
+            shapes = {name: from_json(about[name]) for name in flats}
             if model is not None:
-                flat = flattened(model.joint_prior)
-                unravel: Callable[..., Any] = flat.unravel
-                n_parameters = flat.n_parameters
-            else:
-                _, unravel = unravelling(shapes)
-            if n_parameters != particles.shape[1]:
+                prior = model.joint_prior
+                shapes = {"params": parameter_shapes(prior)}
+                if prior.transform is not None:
+                    shapes["sampled"] = sampled_shapes(prior)
+            found = {name: flat.shape[1] for name, flat in flats.items()}
+            unravels = {name: unravelling(each) for name, each in shapes.items()}
+            if found != (wanted := {name: n for name, (n, _) in unravels.items()}):
                 raise BadInput(
-                    f"{path} has {particles.shape[1]} parameters per particle, but the model {n_parameters}: "
+                    f"{path} has {_numbers(found)} per particle, but the model {_numbers(wanted)}: "
                     "give the model that was sampled"
                 )
+            trees = {name: jax.vmap(unravels[name][1])(flat) for name, flat in flats.items()}
             return cls(
-                jax.vmap(unravel)(particles),
+                trees["params"],
                 arrays["weights"],
                 about["log_evidence"],
                 about["log_evidence_error"],
@@ -192,6 +197,7 @@ class Result:
                 arrays["root_ancestor"],
                 model,
                 data,
+                trees.get("sampled"),
             )
         except BadInput:
             raise
@@ -213,8 +219,10 @@ class Result:
             )
         return self.data
 
-    def _flat(self) -> Any:
-        return jax.vmap(ravel)(self.params)
+    @property
+    def particles(self) -> Any:
+        """What was sampled, as one flat vector per particle."""
+        return jax.vmap(ravel)(self.params if self.sampled is None else self.sampled)
 
     def _log_weights(self) -> Any:
         with np.errstate(divide="ignore"):
@@ -224,6 +232,16 @@ class Result:
 def n_examples(result: Result) -> int:
     """How many examples a posterior has seen."""
     return count(result._data("extend")[0])  # noqa: SLF001
+
+
+def _of_one(params: Parameters) -> Parameters:
+    """Shapes of one particle's parameters."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), params)
+
+
+def _numbers(found: dict[str, int]) -> str:
+    sampled = f" made of {found['sampled']} numbers" if "sampled" in found else ""
+    return f"{found['params']} parameters{sampled}"
 
 
 def _by_name(params: Parameters) -> list[tuple[str, Any]]:

@@ -15,7 +15,6 @@ from smcda.config import SamplerConfig, cache_dir, check_run_options, checkpoint
 from smcda.data.dataset import Dataset, sha256
 from smcda.errors import BadInput
 from smcda.models.base import Model
-from smcda.models.flat import ravel
 from smcda.models.priors import PriorLike
 from smcda.models.starts import Start
 from smcda.runs import outputs
@@ -169,7 +168,7 @@ def extend(result: Result, x_new: Any, y_new: Any, *, seed: int | None, progress
     x, y = result.data
     new = check_data(x_new, y_new, "new ")
     both = jax.tree.map(lambda a, b: np.concatenate([a, b]), (x, y), check_like(new, (x, y)))
-    particles = jax.vmap(ravel)(result.params)
+    particles = result.particles
     with np.errstate(divide="ignore"):
         log_weights = jax.numpy.asarray(np.log(result.weights))
     task = Task(

@@ -144,7 +144,7 @@ class Study:
         words = []
         for name, value in self.settings_read_by(dataset, scheme, kernel).items():
             if value is not False:
-                words += [f"--{name.replace('_', '-')}"] + [str(value)] * (value is not True)
+                words += [f"--{name.replace('_', '-')}"] + [quote(str(value))] * (value is not True)
         return " ".join(words)
 
     def device_options(self) -> str:
