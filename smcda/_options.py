@@ -132,7 +132,9 @@ class Option(NamedTuple):
     def _rule(self, whole: bool) -> str:
         limits = (("of at least", self.at_least), ("above", self.above), ("at most", self.at_most))
         bounds = " and ".join(f"{word} {limit:.10g}" for word, limit in limits if limit is not None)
-        multiples = [f"such a number times one, as in 2*{self.multiples_of}"] * (self.multiples_of is not None)
+        multiples = [f"such a number times one, as in 2*{self.multiples_of}"] * (
+            self.multiples_of is not None
+        )
         words = "".join(f" or {word}" for word in [*self.words, *multiples])
         return f"{'a whole' if whole else 'a finite'} number {bounds}".strip() + words
 

@@ -45,7 +45,7 @@ def reparametrised(fast: FastCode, flat: Flattened) -> FastCode:
         sums = fast.likelihood(jax.vmap(ravel)(theta), data, window)
         _, unravel = unravelling(jax.tree.map(lambda leaf: leaf[0], theta))
 
-        def chain(gradient: Particles) -> Particles:
+        def chain(gradient: Array) -> Array:
             return jax.vmap(ravel)(pull_back(jax.vmap(unravel)(gradient))[0])
 
         return sums._replace(gradient=jax.vmap(chain)(sums.gradient))

@@ -189,7 +189,7 @@ def hierarchical(mean: float = 0.7, sd: float = 0.7) -> Prior:
         )
 
     def for_shapes(shapes: Shapes) -> Prior:
-        widths = _extend("hierarchical", layer_scales(shapes), shapes)
+        widths = _extend("hierarchical", jax.tree.map(np.asarray, layer_scales(shapes)), shapes)
 
         def transform(sampled: Parameters) -> Parameters:
             scales = {layer: jnp.exp(mean + sd * t) for layer, t in sampled["t"].items()}

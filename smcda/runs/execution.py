@@ -244,9 +244,7 @@ class Execution:
             np.asarray(run.state.root_ancestor),
             task.model,
             (task.x, task.y),
-            None
-            if run.flat.transform is None
-            else jax.vmap(run.flat.unravel_sampled)(run.state.particles),
+            None if run.flat.transform is None else jax.vmap(run.flat.unravel_sampled)(run.state.particles),
         )
 
     def _write(self, out: Path, result: Result) -> None:
