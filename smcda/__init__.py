@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from smcda.models.priors import from_log_density as from_log_density
     from smcda.models.priors import gaussian as gaussian
     from smcda.models.starts import Start as Start
+    from smcda.runs.prior_choice import PriorChoice as PriorChoice
+    from smcda.runs.prior_choice import choose_prior_scale as choose_prior_scale
     from smcda.runs.result import Result as Result
     from smcda.runs.run import run as run
     from smcda.runs.run import sample as sample
@@ -30,9 +32,11 @@ _HOMES = {
     "Dataset": "smcda.data.dataset",
     "Diverged": "smcda.errors",
     "Model": "smcda.models.base",
+    "PriorChoice": "smcda.runs.prior_choice",
     "Result": "smcda.runs.result",
     "SamplerConfig": "smcda.config",
     "Start": "smcda.models.starts",
+    "choose_prior_scale": "smcda.runs.prior_choice",
     "from_flax": "smcda.models.flax",
     "from_log_density": "smcda.models.priors",
     "gaussian": "smcda.models.priors",

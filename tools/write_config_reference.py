@@ -91,6 +91,8 @@ def allowed(rule: dict[str, Any]) -> str:
         return f"`{rule['const']}`"
     if rule.get("type") == "array":
         return f"list: {allowed(rule['items'])}"
+    if "examples" in rule:
+        return "such as " + ", ".join(f"`{text}`" for text in rule["examples"])
     bounds = {"minimum": "of at least", "exclusiveMinimum": "above", "maximum": "at most"}
     kinds = {"object": "names and their keys", "string": "text", "boolean": "true, false"}
     words = [f"{word} {rule[name]:.12g}" for name, word in bounds.items() if name in rule]

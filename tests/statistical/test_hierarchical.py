@@ -1,4 +1,4 @@
-"""The hierarchical prior on a model whose posterior is known: linear in two layers, each with a scale to learn.
+"""The hierarchical prior on a model whose posterior is known: linear in two layers, each of unknown scale.
 
 Given the log-scales the model is Gaussian, with evidence and moments in closed form; over the two log-scales
 these are summed on a grid.
@@ -100,6 +100,7 @@ def through_the_chain_rule():
     return model(native=lambda: FastCode(likelihood, outputs, "by hand"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gradients", ["xla", "native"])
 def test_posterior_scales_and_evidence_are_those_of_quadrature(gradients):
     results = []

@@ -105,6 +105,12 @@ def assert_refused(result, *named):
         ({"evaluate_every": 0}, ["evaluate_every", "0"]),
         ({"batch_norm": True}, ["batch_norm", "lenet5"]),
         *[({"prior_scale": s}, ["prior_scale", s, "1e-06"]) for s in ("0.0", "-0.1", "nan", "inf", "1e-40")],
+        *[
+            ({"prior_scale": s}, ["prior_scale", s, "2*fan_in"])
+            for s in ("0*fan_in", "-2*fan_in", "1e*fan_in")
+        ],
+        ({"prior_scale": "fan_out"}, ["--prior-scale", "'fan_out'"]),
+        ({"prior_scale": "hierarchical", "start": "lecun"}, ["start", "lecun", "hierarchical"]),
         ({"seed": -1}, ["seed", "-1"]),
         ({"seed": 2**64}, ["seed", 2**64]),
         ({"seed": "first"}, ["--seed", "'first'"]),

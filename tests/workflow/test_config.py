@@ -71,7 +71,13 @@ def test_a_run_is_given_only_what_it_reads():
 
 def test_the_prior_reaches_every_run():
     assert "--prior-scale 0.1" in resolve().run_options("mnist", "constant", "ld")
-    assert "--prior-scale fan_in" in resolve(prior_scale="fan_in").run_options("mnist", "constant", "ld")
+    for prior in ("fan_in", "hierarchical"):
+        options = resolve(prior_scale=prior).run_options("mnist", "constant", "ld")
+        assert f"--prior-scale {prior}" in options
+    # In quotes, because to a shell a star stands for names of files.
+    assert "--prior-scale '2*fan_in'" in resolve(prior_scale="2*fan_in").run_options(
+        "mnist", "constant", "ld"
+    )
 
 
 def test_batch_norm_reaches_the_one_network_that_has_it():
@@ -139,6 +145,10 @@ def test_every_ablation_of_the_config_changes_a_run():
         ({"batch_norm": "maybe"}, "batch_norm is 'maybe', but must be of type bool"),
         ({"prior_scale": 0}, "prior_scale is 0, but must be a finite number of at least 1e-06"),
         ({"prior_scale": "wide"}, "prior_scale is 'wide', but must be a finite number"),
+        (
+            {"prior_scale": "0*fan_in"},
+            "prior_scale is '0*fan_in', but must be a finite number of at least 1e-06",
+        ),
         ({"output_dir": "a{b}"}, "output_dir is 'a{b}', but must match pattern"),
         ({3: 4}, "key 3 in config is not text: put it in quotes"),
         ({"scales": {"laptop": {"kernel": "ld"}}}, "key 'kernel' in scales/laptop is unknown"),

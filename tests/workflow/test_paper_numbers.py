@@ -65,7 +65,14 @@ def test_numbers_are_those_of_the_build_and_of_the_published_table(collect):
 
 
 @pytest.mark.parametrize(
-    ("prior_scale", "words"), [(None, "standard deviation 0.1"), (2.0, "deviation 2"), ("fan_in", "fan-in")]
+    ("prior_scale", "words"),
+    [
+        (None, "standard deviation 0.1"),
+        (2.0, "deviation 2"),
+        ("fan_in", "variance one over fan-in"),
+        ("2.5*fan_in", "deviation 2.5 over the root of fan-in"),
+        ("hierarchical", "learnt for each layer"),
+    ],
 )
 def test_the_text_names_the_prior_of_the_build(collect, prior_scale, words):
     assert words in collect(prior_scale=prior_scale)["settings/prior"]

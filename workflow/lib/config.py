@@ -67,7 +67,10 @@ def _field(option: Option) -> tuple[Any, Any]:
         kinds = [Literal[tuple(option.names)]]
     elif given:
         kinds = [Annotated[option.kind, Field(**given)]]
-    kinds += [Literal[word] for word in option.words] + [type(None)] * (option.default is None)
+    kinds += [Literal[word] for word in option.words]
+    if option.multiple:
+        kinds.append(Annotated[str, Field(pattern=option.multiple, examples=[f"2*{option.multiples_of}"])])
+    kinds += [type(None)] * (option.default is None)
 
     description = option.help + (f"; null: {option.unset}" if option.unset else "")
     kind = Annotated[Union[tuple(kinds)], _check(option)]  # noqa: UP007

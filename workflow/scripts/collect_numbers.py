@@ -21,7 +21,7 @@ from lib.reference import MAIN, STUDIES, mean_scores, read_reference, select_stu
 from lib.script import run_script
 from lib.tables import extremes, printed, published_speedup, read_cells
 
-from smcda.config import DEFAULT_PRIOR_SCALE, FAN_IN, SamplerConfig
+from smcda.config import DEFAULT_PRIOR_SCALE, FAN_IN, HIERARCHICAL, PriorScale, SamplerConfig, gain_of
 
 Numbers = dict[str, str]
 
@@ -45,9 +45,18 @@ def build_settings(settings: dict[str, Any], runs: pd.DataFrame, steps: int) -> 
     derived |= {name: int(runs[name].iloc[0]) for name in ("n_train", "n_test")} | {"n_runs": len(runs)}
     derived |= {"leapfrog_steps": settings["leapfrog_steps"] or steps}
     scale = DEFAULT_PRIOR_SCALE if settings["prior_scale"] is None else settings["prior_scale"]
-    fan_in = scale == FAN_IN
-    prior = "variance one over fan-in in each layer" if fan_in else "standard deviation {prior_scale:g}"
-    return settings | derived | {"prior": prior.format(prior_scale=scale)}
+    return settings | derived | {"prior": prior_in_words(scale)}
+
+
+def prior_in_words(scale: PriorScale) -> str:
+    """What the text calls a prior scale."""
+    if not isinstance(scale, str):
+        return f"standard deviation {scale:g}"
+    if scale == FAN_IN:
+        return "variance one over fan-in in each layer"
+    if scale == HIERARCHICAL:
+        return "a standard deviation that is learnt for each layer"
+    return f"standard deviation {gain_of(scale):g} over the root of fan-in in each layer"
 
 
 def own_settings(entries: dict[str, dict[str, Any]], runs: pd.DataFrame) -> str:
