@@ -34,3 +34,4 @@ rule all:
 onstart:
     keep_others_out()
     keep_finished()
+    write_plan()

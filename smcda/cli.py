@@ -1,4 +1,4 @@
-"""The command: `smcda data` prepares a dataset, `smcda run` samples, `smcda bench` measures.
+"""The command: `smcda data` prepares a dataset, `run` samples, `watch` shows how runs go, `bench` measures.
 
 The options of `run` are generated from ``config.py``.
 """
@@ -53,12 +53,12 @@ def make_parser() -> argparse.ArgumentParser:
     """Build the parser; what it returns holds in `call` the command that was chosen."""
     parser = _Parser(
         prog="smcda",
-        description="Sequential Monte Carlo over neural-network weights, with data annealing.",
+        description="Sequential Monte Carlo over the parameters of a model, with data annealing.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"smcda {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="{data,run,bench}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="{data,run,watch,bench}")
     for name, (call, add, summary) in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=call.__doc__)
         command.set_defaults(call=call)
@@ -121,6 +121,15 @@ def _add_run(parser: _Parser) -> None:
         group = parser.add_argument_group(title)
         for option in options(config):
             add_option(group, option)
+
+
+def _add_watch(parser: _Parser) -> None:
+    """Add the arguments of `watch`, by their names there."""
+    parser.add_argument(
+        "folders", nargs="*", type=Path, default=[Path("results")], metavar="FOLDER",
+        help="where to look for runs, at any depth (default: results)",
+    )  # fmt: skip
+    parser.add_argument("--once", action="store_true", help="print every run once and leave")
 
 
 def _add_bench(parser: _Parser) -> None:
@@ -211,6 +220,17 @@ def _sample(config: RunConfig, process: ProcessConfig) -> dict[str, Any]:
     return execute(config, choose_view(process.quiet)).metrics
 
 
+def _watch(given: argparse.Namespace) -> None:
+    """Show how runs are going, until Ctrl-C: a study's, also while Snakemake builds it, or any others.
+
+    It only reads the files that runs write, so it works from any machine that sees the folder. Where the
+    output is no terminal, one line per run is printed once, as plain text.
+    """
+    from smcda.watch import watch
+
+    watch(given.folders, given.once)
+
+
 def _bench(given: argparse.Namespace) -> None:
     """Measure ratios, interleaved in one process, in about 20 minutes.
 
@@ -234,6 +254,7 @@ def _values(given: argparse.Namespace, config: type) -> dict[str, Any]:
 COMMANDS = {
     "data": (_data, _add_data, "prepare a dataset as one verified file"),
     "run": (_run, _add_run, "sample the posterior of a model's parameters"),
+    "watch": (_watch, _add_watch, "show how runs are going"),
     "bench": (_bench, _add_bench, "measure how fast this machine samples"),
 }
 

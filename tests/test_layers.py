@@ -13,7 +13,7 @@ LAYERS = (
     {"data"},
     {"parallel"},
     {"runs"},
-    {"cli", "bench"},
+    {"cli", "bench", "watch"},
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
@@ -36,7 +36,7 @@ def upward_imports(package):
     for path in sorted(package.rglob("*.py")):
         place = path.relative_to(package)
         layer = place.parts[0].removesuffix(".py")
-        if layer == "__init__":
+        if layer in ("__init__", "__main__"):
             continue
         found += [
             f"{place} imports smcda.{name}"

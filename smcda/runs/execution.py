@@ -19,7 +19,7 @@ from smcda.config import SamplerConfig
 from smcda.errors import Diverged, SmcdaError, Stopped
 from smcda.models.base import Model
 from smcda.models.starts import Start
-from smcda.runs import outputs
+from smcda.runs import outputs, status
 from smcda.runs.checkpoint import Checkpoints
 from smcda.runs.checks import check_test
 from smcda.runs.evaluation import Evaluator
@@ -79,9 +79,12 @@ class Task:
 class Execution:
     """A task in this process."""
 
-    def __init__(self, task: Task, report: Report) -> None:
-        """Build the run, the evaluator and a place for checkpoints; compiling happens here."""
-        self._task, self._report = task, report
+    def __init__(self, task: Task, report: Report, note: Callable[..., None]) -> None:
+        """Build the run, the evaluator and a place for checkpoints; compiling happens here.
+
+        `report` shows a person where the run stands, `note` is given the same by name.
+        """
+        self._task, self._report, self._note = task, report, note
         if task.test is not None:
             check_test(task.model, task.test)
         self._run = run = Run(
@@ -151,7 +154,7 @@ class Execution:
             block = max(1, min(4 * block, int(block_seconds / per_iteration)))
             if run.iteration % evaluate_every == 0 or run.is_finished:
                 self._metrics.evaluate(run)
-            self._report(run.iteration, self._status(), run.is_finished)
+            self._tell()
             if run.is_finished or self._is_enough():
                 break
             if stop.received:
@@ -171,20 +174,15 @@ class Execution:
         answers = [callback(progress) for callback in self._task.callbacks]
         return True in answers
 
-    def _status(self) -> str:
-        """One short line: M_k, beta, J_eff or the acceptance rate, the last test score, time left."""
-        last = self._run.last_row()
-        tested = ""
-        if self._metrics.headline is not None:
-            name, value = self._metrics.headline
-            tested = f"  test {value:.2f} %" if name == "test_accuracy" else f"  {name} {value:.4g}"
-        seconds = self._run.seconds_left()
-        left = "" if seconds is None else f"  left {timedelta(seconds=round(seconds))}"
-        target = f"M {last['batch_size']}  beta {last['beta']:.2f}"
-        health = f"J_eff {last['ess']:.1f}"
-        if "acceptance" in last:
-            health = f"accepted {last['acceptance']:.2f}"
-        return f"{target}  {health}{tested}{left}"
+    def _tell(self) -> None:
+        """Say where the run stands: one short line for a person, and the same for the status file."""
+        run, row, headline = self._run, self._run.last_row(), self._metrics.headline
+        seconds = run.seconds_left()
+        values = {name: row[name] for name in status.SHOWN if name in row}
+        values |= {"iteration": run.iteration, "headline": headline, "seconds_left": seconds}
+        values["saved_at"] = None if self._checkpoints is None else self._checkpoints.saved_at
+        self._note(**values)
+        self._report(run.iteration, _line(row, headline, seconds), run.is_finished)
 
     def _to_save(self) -> dict[str, Any]:
         return {"run": self._run.to_save(), "metrics": self._metrics.to_save()}
@@ -265,3 +263,14 @@ class Execution:
             )
             failure = f"{error.filename} can't be written ({error.strerror})"
             raise SmcdaError(f"{failure}; {saved} is saved: fix it and rerun") from error
+
+
+def _line(row: dict[str, Any], headline: tuple[str, float] | None, seconds_left: float | None) -> str:
+    """One short line: M_k, beta, J_eff or the acceptance rate, the last test score, time left."""
+    tested = ""
+    if headline is not None:
+        name, value = headline
+        tested = f"  test {value:.2f} %" if name == "test_accuracy" else f"  {name} {value:.4g}"
+    left = "" if seconds_left is None else f"  left {timedelta(seconds=round(seconds_left))}"
+    health = f"accepted {row['acceptance']:.2f}" if "acceptance" in row else f"J_eff {row['ess']:.1f}"
+    return f"M {row['batch_size']}  beta {row['beta']:.2f}  {health}{tested}{left}"

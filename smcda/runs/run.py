@@ -24,6 +24,7 @@ from smcda.runs.loop import Previous
 from smcda.runs.progress import ProgressView, choose_view
 from smcda.runs.result import Result
 from smcda.runs.signals import StopSignals
+from smcda.runs.status import Status
 from smcda.smc.batches import count
 from smcda.smc.likelihood import LogLikelihood
 
@@ -194,18 +195,35 @@ def perform(task: Task, view: ProgressView, overwrite: bool = False) -> Result:
         jax.config.update("jax_compilation_cache_dir", str(cache_dir()))
     config = task.config
     title = f"{task.about['dataset']} {name_of(config.scheme)} {name_of(config.kernel)} seed {task.seed}"
-    with view(title, None if config.is_adaptive else config.iterations) as report:
-        execution = Execution(task, report)
+    n_iterations = None if config.is_adaptive else config.iterations
+    status = None if task.out is None else _status(task, task.out, n_iterations)
+    with view(title, n_iterations) as report:
+        execution = Execution(task, report, status.update if status else lambda **values: None)
         place = task.out or task.checkpoints
         with exclusive(place / ".lock", f"making {place}") if place else nullcontext():
             if task.out is not None:
                 # Again, because another process may have finished it meanwhile.
                 outputs.check_output(task.out, overwrite)
                 outputs.remove_unfinished(task.out)
-            execution.resume()
-            # Only now: until here a signal ends the process at once, and loses nothing.
-            with StopSignals() if task.checkpoints else nullcontext(StopSignals()) as stop:
-                return execution.finish(stop)
+            with status or nullcontext():
+                execution.resume()
+                # Only now: until here a signal ends the process at once, and loses nothing.
+                with StopSignals() if task.checkpoints else nullcontext(StopSignals()) as stop:
+                    return execution.finish(stop)
+
+
+def _status(task: Task, out: Path, n_iterations: int | None) -> Status:
+    """The status file of a run, with what is known before it starts."""
+    return Status(
+        out,
+        dataset=task.about["dataset"],
+        scheme=name_of(task.config.scheme),
+        kernel=name_of(task.config.kernel),
+        seed=task.seed,
+        particles=task.config.particles,
+        iterations=n_iterations,
+        n_train=count(task.x),
+    )
 
 
 def _read(data: Any, test: Any) -> tuple[str, Any, Any, Any, Any]:

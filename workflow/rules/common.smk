@@ -6,9 +6,11 @@ rebuilds nothing and changing it does. Its trigger `code` would look at a script
 (profiles/).
 """
 
+import json
 import re
 import shutil
 import sys
+import time
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -18,9 +20,11 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from lib.config import ConfigError
 from lib.datasets import NETWORKS
-from lib.resources import request
+from lib.resources import request, sampling_cost
 from lib.script import WORKFLOW, prefer_own_commands, sources
 from lib.study import protect, resolve
+from smcda._io import write_text
+from smcda.watch.runs import PLAN
 
 PAPER = Path("paper")
 
@@ -116,6 +120,22 @@ def keep_finished():
             f"{n_again} of {len(finished)} finished runs of {STUDY.folder} will be made again{because}"
             " (give study=NAME to keep them)"
         )
+
+
+def write_plan():
+    """List the runs of this build and what each costs, for `smcda watch`; finished ones too."""
+    files = {job.output.metrics for job in workflow.dag.jobs if job.rule.name == "run"}
+    costs = {}
+    for study in (STUDY, *ABLATIONS):
+        for run in study.runs():
+            file = rules.run.output.metrics.format(study=study.path, **run)
+            if file in files:
+                cell = (run[name] for name in ("dataset", "scheme", "kernel"))
+                place = Path(file).parent.relative_to(STUDY.folder)
+                costs[str(place)] = sampling_cost(study, *cell)
+    if costs:
+        plan = json.dumps({"started": time.time(), "runs": costs}, indent=1)
+        write_text(Path(out(PLAN)), plan + "\n")
 
 
 DATASETS = sorted({name for each in (STUDY, *STUDY.ablations()) for name in each.settings["datasets"]})
