@@ -99,9 +99,12 @@ class Option(NamedTuple):
         if self.extensible and (is_reference(value) or not isinstance(value, str)):
             return value
         if self.is_list:
-            if not isinstance(value, list | tuple) or not all(isinstance(each, self.kind) for each in value):
+            numbers = self.kind in (int, float)
+            if not isinstance(value, list | tuple) or not (
+                numbers or all(isinstance(each, self.kind) for each in value)
+            ):
                 raise self.refuse(value, f"several of type {self.kind.__name__}")
-            return tuple(value)
+            return tuple(map(self._check_number, value)) if numbers else tuple(value)
         if self.is_word(value):
             return value if value in self.words else self._check_multiple(value)
         if self.kind in (int, float):

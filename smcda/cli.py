@@ -1,6 +1,6 @@
-"""The command: `smcda data` prepares a dataset, `run` samples, `watch` shows how runs go, `bench` measures.
+"""The command `smcda`: prepare data, run the sampler or a baseline, watch runs, measure speed.
 
-The options of `run` are generated from ``config.py``.
+The options of `run` and `baseline` are generated from their ``config.py``.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from smcda import __version__
 from smcda._options import Option, options
 from smcda._plugins import is_reference
+from smcda.baselines.config import BASELINES
 from smcda.config import ProcessConfig, RunConfig, SamplerConfig
 from smcda.errors import BadInput, SmcdaError, configure_logging
 
@@ -58,7 +59,7 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"smcda {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="{data,run,watch,bench}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar=f"{{{','.join(COMMANDS)}}}")
     for name, (call, add, summary) in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=call.__doc__)
         command.set_defaults(call=call)
@@ -80,7 +81,7 @@ def add_option(group: argparse._ActionsContainer, option: Option) -> None:
             name,
             action="append",
             default=None,
-            type=str,
+            type=option.kind,
             metavar=option.symbol,
             help=f"{described}; repeatable",
         )
@@ -132,6 +133,29 @@ def _add_watch(parser: _Parser) -> None:
     parser.add_argument("--once", action="store_true", help="print every run once and leave")
 
 
+OF_BASELINES = ("data", "model", "out", "model_options", "likelihood", "ood", "seed", "save_posterior")
+OF_BASELINES += ("overwrite", "gradients")
+"""Options of a run that every baseline reads too."""
+
+
+def _read_by(config: Any) -> tuple[str, ...]:
+    """The options of a run that a baseline reads."""
+    return (*OF_BASELINES, *["prior_scale"] * config.reads_prior)
+
+
+def _add_baseline(parser: _Parser) -> None:
+    methods = parser.add_subparsers(title="methods", required=True, metavar=f"{{{','.join(BASELINES)}}}")
+    for name, config in BASELINES.items():
+        summary = config.__doc__
+        method = methods.add_parser(name, help=summary, description=summary)
+        method.set_defaults(method=name)
+        shared = [option for option in options(RunConfig) if option.name in _read_by(config)]
+        for title, found in (("run", shared), (name, options(config)), ("process", options(ProcessConfig))):
+            group = method.add_argument_group(title)
+            for option in found:
+                add_option(group, option)
+
+
 def _add_bench(parser: _Parser) -> None:
     parser.add_argument("measures", nargs="*", help="which to take (default: all)")
     parser.add_argument("--json", type=Path, metavar="F", help="also write the figures to a file")
@@ -172,8 +196,6 @@ def _run(given: argparse.Namespace) -> None:
     For the built-in networks defaults are the published values where there are any; for a model of your own
     the sampler is adaptive and needs no tuning.
     """
-    from smcda.parallel.gpu_lock import reserve_gpus
-
     process = ProcessConfig(**_values(given, ProcessConfig))
     settings, run = _values(given, SamplerConfig), _values(given, RunConfig)
     if not is_reference(run["model"]):
@@ -181,14 +203,48 @@ def _run(given: argparse.Namespace) -> None:
         settings: dict[str, Any] = {"scheme": "full_batch"} | settings
     config = RunConfig(sampler=SamplerConfig(**settings), **run)
     assert config.sampler is not None
+
+    def sample() -> dict[str, Any]:
+        from smcda.runs.progress import choose_view
+        from smcda.runs.runner import execute
+
+        return execute(config, choose_view(process.quiet)).metrics
+
+    _in_process(process, config.sampler.devices or 1, sample, config.out, "sampling")
+
+
+def _baseline(given: argparse.Namespace) -> None:
+    """Train or sample by another method, on the same models, data and gradients; its files are a run's."""
+    process = ProcessConfig(**_values(given, ProcessConfig))
+    config_class = BASELINES[given.method]
+    config = config_class(**_values(given, config_class))
+    read = _read_by(config_class)
+    run = RunConfig(**{name: value for name, value in _values(given, RunConfig).items() if name in read})
+
+    def sample() -> dict[str, Any]:
+        from smcda.baselines.run import execute
+        from smcda.runs.progress import choose_view
+
+        return execute(run, config, choose_view(process.quiet)).metrics
+
+    _in_process(process, 1, sample, run.out, "the chosen run")
+
+
+def _in_process(
+    process: ProcessConfig, n_devices: int, sample: Callable[[], dict[str, Any]], out: Path, of_what: str
+) -> None:
+    """Set the process up, do the work, and print the scores in one line."""
+    from smcda.parallel.gpu_lock import reserve_gpus
+
     if process.threads is not None:
         # Read by XLA when its CPU device is first used, which nothing has done yet.
         os.environ["NPROC"] = str(process.threads)
     # Reserved before JAX looks at the devices, and held until the run is over.
-    with reserve_gpus(process.device, config.sampler.devices or 1):
-        metrics = _sample(config, process)
+    with reserve_gpus(process.device, n_devices):
+        _choose_device(process)
+        metrics = sample()
     if not process.quiet:
-        print(", ".join([*_scores(metrics), f"{metrics['runtime_s']:.1f} s of sampling: {config.out}"]))
+        print(", ".join([*_scores(metrics), f"{metrics['runtime_s']:.1f} s of {of_what}: {out}"]))
 
 
 def _scores(metrics: dict[str, Any]) -> list[str]:
@@ -202,7 +258,7 @@ def _scores(metrics: dict[str, Any]) -> list[str]:
     ]
 
 
-def _sample(config: RunConfig, process: ProcessConfig) -> dict[str, Any]:
+def _choose_device(process: ProcessConfig) -> None:
     import jax
 
     if process.device == "cpu":
@@ -214,10 +270,6 @@ def _sample(config: RunConfig, process: ProcessConfig) -> dict[str, Any]:
             "device gpu is not there: install the extra (pip install 'smcda[cuda]') on a machine with an "
             "NVIDIA GPU, or choose --device cpu"
         )
-    from smcda.runs.progress import choose_view
-    from smcda.runs.runner import execute
-
-    return execute(config, choose_view(process.quiet)).metrics
 
 
 def _watch(given: argparse.Namespace) -> None:
@@ -247,7 +299,7 @@ def _bench(given: argparse.Namespace) -> None:
 
 def _values(given: argparse.Namespace, config: type) -> dict[str, Any]:
     """The values of a config's options that were given or have a default."""
-    values = {option.name: getattr(given, option.name) for option in options(config)}
+    values = {option.name: getattr(given, option.name, None) for option in options(config)}
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -255,6 +307,7 @@ COMMANDS = {
     "data": (_data, _add_data, "prepare a dataset as one verified file"),
     "run": (_run, _add_run, "sample the posterior of a model's parameters"),
     "watch": (_watch, _add_watch, "show how runs are going"),
+    "baseline": (_baseline, _add_baseline, "train a deep ensemble or sample by SGHMC instead"),
     "bench": (_bench, _add_bench, "measure how fast this machine samples"),
 }
 

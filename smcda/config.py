@@ -58,6 +58,12 @@ class RunConfig:
         choices=LIKELIHOODS,
         unset="categorical for whole numbers",
     )
+    ood: Path | None = option(
+        None,
+        "dataset whose test_x are foreign: how well uncertainty tells them from the test examples (AUROC)",
+        symbol="F.npz",
+        unset="none",
+    )
     seed: int = option(0, "seed of the data order and of every draw", at_least=0, at_most=MAX_SEED)
     sampler: SamplerConfig | None = None
     batch_norm: bool = option(False, "batch normalisation in fashion_cnn")

@@ -13,6 +13,7 @@ LAYERS = (
     {"data"},
     {"parallel"},
     {"runs"},
+    {"baselines"},
     {"cli", "bench", "watch"},
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -32,6 +32,7 @@ from jaxtyping import Array, Float
 from smcda.errors import BadInput
 from smcda.models.classes import mix_classes, score_classes
 from smcda.models.priors import Prior, joint, normal
+from smcda.models.uncertainty import Uncertainty, class_uncertainty
 
 INTERVAL = 0.9
 """Probability of the central interval whose coverage is reported."""
@@ -50,6 +51,7 @@ class Likelihood:
         predictive: ``(outputs of all, log_weights)`` to what `Result.predict` gives; None if there is none.
         check: ``(outputs, y)`` to a complaint if they do not fit, or None; of outputs only the shape counts.
         prior: of parameters of its own. Then `outputs` is a pair: the model's, and these.
+        uncertainty: ``(outputs of all, log_weights)`` to how unsure the predictive is, or None.
 
     """
 
@@ -61,6 +63,7 @@ class Likelihood:
     predictive: Callable[[Any, Array], Any] | None = None
     check: Callable[[Any, Any], str | None] = lambda outputs, y: None
     prior: Prior | None = None
+    uncertainty: Callable[[Any, Array], Uncertainty] | None = None
 
 
 class Prediction(NamedTuple):
@@ -92,6 +95,7 @@ def categorical() -> Likelihood:
         headline="test_accuracy",
         predictive=lambda outputs, log_weights: jnp.exp(mix_classes(outputs, log_weights).log_probabilities),
         check=check,
+        uncertainty=class_uncertainty,
     )
 
 
@@ -126,6 +130,7 @@ def bernoulli() -> Likelihood:
         headline="test_accuracy",
         predictive=lambda outputs, log_weights: jnp.exp(of_all(outputs, log_weights).log_probabilities[:, 1]),
         check=check,
+        uncertainty=lambda outputs, log_weights: class_uncertainty(jax.vmap(two)(outputs), log_weights),
     )
 
 

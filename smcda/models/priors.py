@@ -184,7 +184,7 @@ def hierarchical(mean: float = 0.7, sd: float = 0.7) -> Prior:
     """
     if not (math.isfinite(mean) and math.isfinite(sd) and sd > 0):
         raise BadInput(
-            f"the log-scale of a hierarchical prior is N({mean}, {sd}^2), but mean and sd must be finite, and "
+            f"the log-scale of a hierarchical prior is N({mean}, {sd}^2), but both must be finite, and "
             "sd above 0: 0.7 and 0.7 are the defaults"
         )
 

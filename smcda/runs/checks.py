@@ -115,6 +115,19 @@ def check_like(found: Any, known: Any, split: str = "") -> Any:
     return jax.tree.map(lambda a, b: a.astype(b.dtype), found, known)
 
 
+def check_foreign(model: Model, x: Any, test: Any, foreign: Any) -> Any:
+    """Foreign inputs, like the others in shape; refuses them where nothing could be said of them."""
+    if foreign is None:
+        return None
+    if model.likelihood is None or model.likelihood.uncertainty is None:
+        name = "none" if model.likelihood is None else model.likelihood.name
+        raise BadInput(f"ood needs a likelihood of classes, but this model has {name}: leave it out")
+    if test is None:
+        raise BadInput("ood needs test data to tell foreign inputs from: give them, or leave it out")
+    foreign, _ = check_data(foreign, None, "ood ")
+    return check_like(foreign, x, "ood ")
+
+
 def check_model(model: Model, flat: Flattened, x: Any, y: Any, micro_batch: int) -> None:
     """Refuse outputs that do not fit the likelihood, and one that is not one number per example.
 

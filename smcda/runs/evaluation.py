@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from smcda.models.base import Model, ParticleOutputs
 from smcda.models.flat import flattened
 from smcda.models.likelihoods import mix
+from smcda.models.uncertainty import auroc
 from smcda.parallel.plan import ExecutionPlan
 from smcda.runs.compiled import compile_once
 from smcda.smc.batches import count
@@ -120,6 +121,26 @@ def predict(
     mixture = likelihood.predictive
     program = Sliced(lambda p, w, x: mixture(outputs(p, x), w), x, particles, log_weights)
     return program(particles, log_weights)
+
+
+def foreign_scores(
+    model: Model,
+    outputs: ParticleOutputs,
+    known: Any,
+    foreign: Any,
+    particles: Particles,
+    log_weights: Float[Array, " particle"],
+) -> dict[str, float]:
+    """How well the predictive tells foreign inputs from known ones: AUROC of each measure of uncertainty."""
+    assert model.likelihood is not None and model.likelihood.uncertainty is not None
+    uncertainty = model.likelihood.uncertainty
+
+    def of(x: Any) -> Any:
+        program = Sliced(lambda p, w, x: uncertainty(outputs(p, x), w), x, particles, log_weights)
+        return program(particles, log_weights)._asdict()
+
+    ours, theirs = of(known), of(foreign)
+    return {f"ood_auroc_{name}": auroc(ours[name], theirs[name]) for name in ours}
 
 
 def particle_log_likelihood(model: Model, particles: Particles, x: Any, y: Any) -> np.ndarray:

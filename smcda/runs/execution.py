@@ -22,7 +22,7 @@ from smcda.models.starts import Start
 from smcda.runs import outputs, status
 from smcda.runs.checkpoint import Checkpoints
 from smcda.runs.checks import check_test
-from smcda.runs.evaluation import Evaluator
+from smcda.runs.evaluation import Evaluator, foreign_scores
 from smcda.runs.fingerprint import fingerprint, provenance
 from smcda.runs.loop import Previous, Run
 from smcda.runs.metrics_log import MetricsLog
@@ -52,7 +52,8 @@ class Task:
     """Everything that a run needs to know.
 
     `identity` is what else its result depends on, by name, and `about` what results say of it. Without `out`
-    no files are written, without `checkpoints` it can't be resumed.
+    no files are written, without `checkpoints` it can't be resumed. `ood` are foreign inputs, of which the
+    predictive should be unsure.
     """
 
     model: Model
@@ -74,6 +75,7 @@ class Task:
     checkpoints: Path | None = None
     checkpoint_every: float = 300.0
     callbacks: tuple[Callback, ...] = ()
+    ood: Any = None
 
 
 class Execution:
@@ -217,6 +219,7 @@ class Execution:
             "seed": task.seed,
             "n_parameters": run.flat.n_parameters,
             **self._metrics.last,
+            **self._foreign_scores(),
             "runtime_s": run.runtime_s,
             **self._metrics.seconds,
             "gradient_evaluations": int(trace["gradient_evaluations"][-1]),
@@ -244,6 +247,15 @@ class Execution:
             (task.x, task.y),
             None if run.flat.transform is None else jax.vmap(run.flat.unravel_sampled)(run.state.particles),
         )
+
+    def _foreign_scores(self) -> dict[str, float]:
+        task, run = self._task, self._run
+        if task.ood is None:
+            return {}
+        assert task.test is not None and run.plan.outputs is not None
+        weighted = run.state.particles, run.state.log_weights
+        with self._metrics.timed("evaluation_s"):
+            return foreign_scores(task.model, run.plan.outputs, task.test[0], task.ood, *weighted)
 
     def _write(self, out: Path, result: Result) -> None:
         """Write the results; where that fails, save the finished run so that only writing is left."""

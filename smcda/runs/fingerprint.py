@@ -30,8 +30,6 @@ def fingerprint(run: "Run", seed: int, evaluate_every: int, identity: Mapping[st
     The digests of the compiled programs stand for the model, whatever functions it is made of. A scheme of
     the user's own may plan otherwise under the same name, in numbers that those programs only read.
     """
-    import jax
-
     from smcda.smc.schedules import is_built_in
 
     plan = run.plan
@@ -47,8 +45,17 @@ def fingerprint(run: "Run", seed: int, evaluate_every: int, identity: Mapping[st
         **identity,
         "seed": seed,
         "evaluate_every": evaluate_every,
+        **surroundings(numeric_sources()),
+    }
+
+
+def surroundings(sources: str) -> dict[str, Any]:
+    """What else decides numbers: the code, JAX and its options, the machine."""
+    import jax
+
+    return {
         "smcda": __version__,
-        "sources": numeric_sources(),
+        "sources": sources,
         "jax": version("jax"),
         "jaxlib": version("jaxlib"),
         "jax_options": [str(getattr(jax.config, f"jax_{name}")) for name in ROUNDING],
@@ -91,11 +98,11 @@ def provenance() -> dict[str, str | None]:
     return {"machine": machine, "python": platform.python_version(), "commit": commit}
 
 
-def numeric_sources() -> str:
-    """Hash of the code that decides numbers: the algorithm, the models and the execution plan."""
+def numeric_sources(*more: str) -> str:
+    """Hash of the code that decides numbers: algorithm, models, execution plan, and folders more."""
     package = Path(__file__).parents[1]
     found = [package / "parallel" / "plan.py"]
-    for folder in ("smc", "models"):
+    for folder in ("smc", "models", *more):
         found += [path for path in (package / folder).rglob("*") if path.suffix in (".py", ".cc", ".h")]
     contents = hashlib.sha256()
     for path in sorted(found):

@@ -18,7 +18,7 @@ from smcda.models.base import Model
 from smcda.models.priors import PriorLike
 from smcda.models.starts import Start
 from smcda.runs import outputs
-from smcda.runs.checks import check_data, check_like
+from smcda.runs.checks import check_data, check_foreign, check_like
 from smcda.runs.execution import Callback, Execution, Task
 from smcda.runs.loop import Previous
 from smcda.runs.progress import ProgressView, choose_view
@@ -36,6 +36,7 @@ def run(
     *,
     seed: int = 0,
     test: tuple[Any, Any] | None = None,
+    ood: Any = None,
     start: Start | None = None,
     start_seed: int | None = None,
     shuffle: bool = True,
@@ -58,6 +59,7 @@ def run(
         config: how to sample; by default the adaptive sampler.
         seed: of the data's order and of every draw.
         test: ``(x, y)`` to be tested on; of a `Dataset` its own.
+        ood: foreign inputs, for `ood_auroc_...` among the metrics: how well uncertainty tells them apart.
         start: where the first particles come from, if not from the prior.
         start_seed: of the first particles, if not `seed`.
         shuffle: whether the data may be put in a random order first.
@@ -88,7 +90,8 @@ def run(
             f"model is of type {type(model).__name__}, but must be a Model: use from_flax for a Flax module, "
             "Model(predict, likelihood, prior) for a function, or sample for a log-likelihood"
         )
-    name, x, y, sha, test = _read(data, test)
+    name, x, y, sha, test = read_data(data, test)
+    ood = check_foreign(model, x, test, ood)
     config = config or SamplerConfig()
     if not isinstance(config, SamplerConfig):
         raise BadInput(f"config is of type {type(config).__name__}, but must be a SamplerConfig")
@@ -115,15 +118,21 @@ def run(
         start_seed,
         gradients=gradients,
         evaluate_every=evaluate_every,
-        identity={"start_seed": start_seed, "shuffle": shuffle, "data_sha256": sha()}
+        identity={
+            "start_seed": start_seed,
+            "shuffle": shuffle,
+            "data_sha256": sha(),
+            **identity_of_foreign(ood),
+        }
         if needs_identity
         else {},
-        about={"dataset": name, "model": name_of(model.predict or model.given_log_likelihood)},
+        about={"dataset": name, "model": name_of_model(model)},
         out=folder,
         save_posterior=save_posterior,
         checkpoints=checkpoints,
         checkpoint_every=checkpoint_every,
         callbacks=tuple(callbacks),
+        ood=ood,
     )
     return perform(task, choose_view(not progress), overwrite=overwrite)
 
@@ -226,7 +235,7 @@ def _status(task: Task, out: Path, n_iterations: int | None) -> Status:
     )
 
 
-def _read(data: Any, test: Any) -> tuple[str, Any, Any, Any, Any]:
+def read_data(data: Any, test: Any) -> tuple[str, Any, Any, Any, Any]:
     """Name, checked inputs and outputs, a function for their checksum, and checked test data."""
     if isinstance(data, Dataset):
         name, test, known = data.name, data.test if test is None else test, data.sha256
@@ -242,9 +251,22 @@ def _read(data: Any, test: Any) -> tuple[str, Any, Any, Any, Any]:
         test = check_like(check_data(*test, "test "), (x, y), "test ")
 
     def checksum() -> str:
-        if known is not None:
-            return known
-        leaves = jax.tree_util.tree_leaves_with_path({"train": (x, y), "test": test})
-        return sha256({jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves})
+        return checksum_of({"train": (x, y), "test": test}) if known is None else known
 
     return name, x, y, checksum, test
+
+
+def name_of_model(model: Model) -> str:
+    """What results call a model: the name of its function."""
+    return name_of(model.predict or model.given_log_likelihood)
+
+
+def checksum_of(arrays: Any) -> str:
+    """SHA-256 of a pytree of arrays."""
+    leaves = jax.tree_util.tree_leaves_with_path(arrays)
+    return sha256({jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves})
+
+
+def identity_of_foreign(ood: Any) -> dict[str, str]:
+    """What names foreign inputs in a run's identity; nothing without."""
+    return {} if ood is None else {"ood_sha256": checksum_of(ood)}

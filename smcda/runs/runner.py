@@ -3,7 +3,7 @@
 import hashlib
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +20,7 @@ from smcda.models.likelihoods import LIKELIHOODS
 from smcda.models.priors import of_scale
 from smcda.models.starts import lecun
 from smcda.runs import outputs
-from smcda.runs.checks import check_data
+from smcda.runs.checks import check_data, check_foreign
 from smcda.runs.execution import Task
 from smcda.runs.progress import ProgressView
 from smcda.runs.result import Result
@@ -30,44 +30,71 @@ CHOSEN = ("model", "model_options", "likelihood", "batch_norm", "prior_scale", "
 """Options of a run, beside the sampler's, on which its result depends."""
 
 
+class Problem(NamedTuple):
+    """What a config names, read and checked: data, model, and what identifies them."""
+
+    model: Model
+    x: Any
+    y: Any
+    test: tuple[Any, Any] | None
+    ood: Any
+    identity: dict[str, Any]
+    about: dict[str, Any]
+
+
 def execute(config: RunConfig, view: ProgressView) -> Result:
     """Do the run that a config describes; its files are in `config.out`."""
     # Before anything is read: these mistakes take no time to find.
     outputs.check_output(config.out, config.overwrite)
     outputs.check_folder("checkpoint_dir", config.checkpoints)
+    problem = read_problem(config)
+    assert config.sampler is not None
+    task = Task(
+        problem.model,
+        problem.x,
+        problem.y,
+        config.sampler.for_data(len(problem.x)),
+        config.seed,
+        problem.test,
+        start=lecun(problem.model) if config.start == "lecun" else None,
+        start_seed=config.start_seed,
+        gradients=config.gradients,
+        evaluate_every=config.evaluate_every,
+        identity=problem.identity,
+        about=problem.about,
+        out=config.out,
+        save_posterior=config.save_posterior,
+        checkpoints=config.checkpoints,
+        checkpoint_every=config.checkpoint_every,
+        ood=problem.ood,
+    )
+    return perform(task, view, overwrite=config.overwrite)
+
+
+def read_problem(config: RunConfig) -> Problem:
+    """Read data and model; refuses what does not fit together."""
     data = load(config.data)
     assert config.sampler is not None
     if config.is_built_in:
         data = check_images(str(config.data), data)
     x, y = check_data(*data.train, "train_")
     test = None if data.test is None else check_data(*data.test, "test_")
-    sampler = config.sampler.for_data(len(x))
-    model = built_in(config, data, sampler.batches[0]) if config.is_built_in else users_own(config, x, y)
+    batch_size = config.sampler.for_data(len(x)).batches[0]
+    model = built_in(config, data, batch_size) if config.is_built_in else users_own(config, x, y)
     identity = {name: getattr(config, name) for name in CHOSEN}
     identity["model_options"] = list(config.model_options)
     identity |= {
         "data_sha256": data.sha256,
         "model_sha256": None if config.is_built_in else source_hash(config.model),
     }
-    task = Task(
-        model,
-        x,
-        y,
-        sampler,
-        config.seed,
-        test,
-        start=lecun(model) if config.start == "lecun" else None,
-        start_seed=config.start_seed,
-        gradients=config.gradients,
-        evaluate_every=config.evaluate_every,
-        identity=identity,
-        about={"dataset": data.name, **identity},
-        out=config.out,
-        save_posterior=config.save_posterior,
-        checkpoints=config.checkpoints,
-        checkpoint_every=config.checkpoint_every,
-    )
-    return perform(task, view, overwrite=config.overwrite)
+    about, foreign = {"dataset": data.name}, None
+    if config.ood is not None:
+        ood = load(config.ood)
+        if ood.test_x is None:
+            raise BadInput(f"ood {config.ood} has no test_x: choose a dataset that has, or leave it out")
+        foreign = check_foreign(model, x, test, ood.test_x)
+        about["ood"], identity["ood_sha256"] = ood.name, ood.sha256
+    return Problem(model, x, y, test, foreign, identity, about | identity)
 
 
 def built_in(config: RunConfig, data: Dataset, batch_size: int) -> Model:
