@@ -90,10 +90,12 @@ def _check_distribution(what: str, distribution: Prior | Start) -> None:
         )
 
 
-def check_test(model: Model, test: tuple[Any, Any]) -> None:
-    """Refuse test examples that do not fit the likelihood."""
+def check_test(model: Model, train: tuple[Any, Any], test: tuple[Any, Any]) -> None:
+    """Refuse test examples that do not fit the likelihood, and before that such training examples."""
     check_distributions(model)
-    _check_outputs(model, flattened(model.joint_prior), *test, n=count(test[0]), split="test ")
+    flat, n_train = flattened(model.joint_prior), count(train[0])
+    _check_outputs(model, flat, *train, n=model.minibatch or min(n_train, 50))
+    _check_outputs(model, flat, *test, n=count(test[0]), split="test ")
 
 
 def check_like(found: Any, known: Any, split: str = "") -> Any:

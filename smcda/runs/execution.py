@@ -88,7 +88,7 @@ class Execution:
         """
         self._task, self._report, self._note = task, report, note
         if task.test is not None:
-            check_test(task.model, task.test)
+            check_test(task.model, (task.x, task.y), task.test)
         self._run = run = Run(
             task.model,
             task.x,
