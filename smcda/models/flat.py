@@ -47,7 +47,7 @@ def flattened(prior: "Prior") -> Flattened:
         parameters = unravel(flat)
         return ravel(jax.grad(lambda p: prior.log_ratio(p, jax.lax.stop_gradient(p)))(parameters))
 
-    flat_prior = FlatPrior(lambda key: ravel(prior.sample(key)), log_ratio, gradient)
+    flat_prior = prior.on_vectors or FlatPrior(lambda key: ravel(prior.sample(key)), log_ratio, gradient)
     transform = prior.transform
     if transform is None:
         return Flattened(flat_prior, unravel, n_parameters, unravel)

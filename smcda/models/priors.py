@@ -21,7 +21,8 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from smcda.config import HIERARCHICAL, check_run_options, gain_of
 from smcda.errors import BadInput
-from smcda.models.flat import Parameters, Shapes, parameter_shapes, unravelling
+from smcda.models.flat import Parameters, Shapes, parameter_shapes, ravel, unravelling
+from smcda.smc.target import FlatPrior
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Prior:
         for_shapes: ``(shapes) -> prior`` over parameters of these shapes; None if it has its own only.
         transform: from what is drawn, and moved, to the parameters that the model takes, where they differ.
             Densities are those of what is drawn, so no Jacobian is due.
+        on_vectors: the same prior on flat vectors, where it has one mean and scale.
 
     """
 
@@ -43,6 +45,7 @@ class Prior:
     log_density: Callable[[Parameters], Float[Array, ""]]
     for_shapes: Callable[[Shapes], "Prior"] | None = None
     transform: Callable[[Parameters], Parameters] | None = None
+    on_vectors: FlatPrior | None = None
 
 
 PriorLike = Prior | Mapping[str, Any]
@@ -114,11 +117,19 @@ def _independent(
             drawn = unravel(noise(key, (n_parameters,)))
             return jax.tree.map(lambda m, s, z: m + s * z, means, scales, drawn)
 
+        # Where all parameters are alike one operation does, instead of one per leaf.
+        m, s = _common(means), _common(scales)
+        on_vectors = FlatPrior(
+            lambda key: ravel(sample(key)),
+            lambda a, b: difference(a, b, m, s),
+            lambda a: jax.grad(difference)(a, jax.lax.stop_gradient(a), m, s),
+        )
         return Prior(
             sample,
             lambda a, b: total(jax.tree.map(difference, a, b, means, scales)),
             lambda a: total(jax.tree.map(log_density, a, means, scales)),
             for_shapes,
+            on_vectors=None if m is None or s is None else on_vectors,
         )
 
     # Where the mean is a single number, the scale has the shapes.
@@ -144,6 +155,12 @@ def _extend(name: str, values: Parameters, shapes: Shapes) -> Parameters:
     except ValueError as error:
         reason = " ".join(str(error).splitlines()[:1])
         raise BadInput(f"the {name} prior does not fit the parameters: {reason}") from None
+
+
+def _common(values: Parameters) -> Any:
+    """The number that all leaves are, or None."""
+    distinct = np.unique(np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(values)]))
+    return distinct[0] if distinct.size == 1 else None
 
 
 def _fitting(name: str, value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

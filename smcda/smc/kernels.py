@@ -25,6 +25,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from smcda.smc.likelihood import LikelihoodSums, Particles, Replicate, identity
+from smcda.smc.normals import normal
 
 Metric = Float[Array, "parameter"] | Float[Array, "parameter parameter"]
 """The factor L, or its diagonal."""
@@ -57,7 +58,7 @@ def leapfrog(
     metric: Metric | None = None,
 ) -> Move:
     """Draw momenta and follow the dynamics for `n_steps`, one gradient of the whole window each."""
-    start = jax.random.normal(key, position.particles.shape, position.particles.dtype)
+    start = normal(key, position.particles.shape).astype(position.particles.dtype)
 
     def half_kick(momentum: Array, gradient: Array) -> Array:
         return momentum + step_size / 2 * times_transpose(metric, gradient)

@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from smcda.smc.batches import ShuffledData, Window
 from smcda.smc.kernels import Kernel, Position
-from smcda.smc.likelihood import BatchLikelihood, LikelihoodSums, Particles, Replicate, identity
+from smcda.smc.likelihood import NEW, OLD, BatchLikelihood, LikelihoodSums, Particles, Replicate, identity
 from smcda.smc.resampling import Resampler, effective_sample_size, n_unique, reweight
 from smcda.smc.schedules.base import NextBeta, NextWindow
 from smcda.smc.target import (
@@ -260,7 +260,10 @@ def descend(kernel: SMCKernel, state: SMCState, ancestors: Int[Array, " particle
         kernel,
         state._replace(
             particles=state.particles[ancestors],
-            likelihood=LikelihoodSums(*(part[:, ancestors] for part in state.likelihood)),
+            # Part by part: gathered together, XLA would transpose them, and back, at every iteration.
+            likelihood=LikelihoodSums(
+                *(jnp.stack([sums[OLD][ancestors], sums[NEW][ancestors]]) for sums in state.likelihood)
+            ),
             root_ancestor=state.root_ancestor[ancestors],
         ),
     )
