@@ -35,11 +35,12 @@ struct Task {
   double value = 0;
 };
 
-// The sum over the chunks of one particle in one part of the window.
+// The sum over the chunks of one particle in one part of the window; `first` is that of its tasks.
 struct PartSum {
   float* value;
   float* gradient;
   int n_chunks;
+  size_t first = 0;
 };
 
 // Reused between calls: constructing a network costs as much as dozens of images.
@@ -47,6 +48,14 @@ template <typename Network>
 Network& thread_local_network() {
   thread_local const std::unique_ptr<Network> network = std::make_unique<Network>();
   return *network;
+}
+
+// Scratch memory of at least `size` numbers, kept by this thread: new pages at every call would cost more than
+// what they are used for.
+float* thread_local_scratch(size_t size) {
+  thread_local std::vector<float> memory;
+  if (memory.size() < size) memory.resize(size);
+  return memory.data();
 }
 
 // Chunks are multiples of `unit` images, and of at least `min_units` units.
@@ -143,10 +152,10 @@ ffi::Error sum_window(ffi::ThreadPool& pool, ffi::Buffer<ffi::F32> particles, ff
     }
   }
   // The first chunk accumulates in the result itself, the others in scratch memory.
-  const std::unique_ptr<float[]> scratch(new float[(tasks.size() - sums.size()) * kParameters]);
-  float* next_scratch = scratch.get();
+  float* next_scratch = thread_local_scratch((tasks.size() - sums.size()) * kParameters);
   size_t first = 0;
-  for (const PartSum& sum : sums) {
+  for (PartSum& sum : sums) {
+    sum.first = first;
     tasks[first].gradient = sum.gradient;
     for (int i = 1; i < sum.n_chunks; ++i, next_scratch += kParameters)
       tasks[first + i].gradient = next_scratch;
@@ -164,15 +173,16 @@ ffi::Error sum_window(ffi::ThreadPool& pool, ffi::Buffer<ffi::F32> particles, ff
     task.value = sum_task(network, task, pixels, classes);
   });
 
-  const Task* task = tasks.data();
-  for (const PartSum& sum : sums) {
-    double total = task++->value;
-    for (int chunk = 1; chunk < sum.n_chunks; ++chunk, ++task) {
-      total += task->value;
-      for (int i = 0; i < kParameters; ++i) sum.gradient[i] += task->gradient[i];
+  parallel_for(pool, sums.size(), [=, &tasks, &sums](size_t s) {
+    const PartSum& sum = sums[s];
+    double total = 0;
+    for (int chunk = 0; chunk < sum.n_chunks; ++chunk) {
+      const Task& task = tasks[sum.first + chunk];
+      total += task.value;
+      for (int i = 0; chunk > 0 && i < kParameters; ++i) sum.gradient[i] += task.gradient[i];
     }
     *sum.value = static_cast<float>(total);
-  }
+  });
   return ffi::Error::Success();
 }
 
