@@ -116,7 +116,7 @@ def programs(
     start = jax.jit(partial(begin, kernel, config), out_shardings=(sharded, particles, replicated))
     with jax.default_matmul_precision(plan.precision):
         state = jax.eval_shape(start, key, first, data)[0]
-        trace = placed(empty_trace(config, kernel, key, state, params, data))
+        trace = placed(empty_trace(config))
     state = (
         jax.tree.map(lambda sharding, part: placed(part, sharding), sharded, state)
         if isinstance(sharded, SMCState)

@@ -1,10 +1,11 @@
 """A Flax module, of linen or of nnx, as a `Model`."""
 
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
-from flax import linen, nnx
+from flax import linen
 
 from smcda._plugins import call
 from smcda.errors import BadInput
@@ -13,7 +14,18 @@ from smcda.models.flat import Parameters, Shapes, described
 from smcda.models.likelihoods import Likelihood
 from smcda.models.priors import PriorLike, fit
 
-Module = linen.Module | nnx.Module
+if TYPE_CHECKING:
+    from flax import nnx
+
+    Module = linen.Module | nnx.Module
+else:
+    Module = Any  # importing nnx takes a third as long as JAX, and the built-in networks do without
+
+
+def is_nnx(module: Any) -> bool:
+    """Whether it is a module of `flax.nnx`, which whoever made one has imported."""
+    nnx = sys.modules.get("flax.nnx")
+    return nnx is not None and isinstance(module, nnx.Module)
 
 
 def from_flax(
@@ -54,7 +66,7 @@ def from_flax(
 
 def parameters_of(module: Module, example_x: Any) -> tuple[Shapes, Callable[..., Any]]:
     """Shapes of a module's parameters, and ``(parameters, x, ...) -> outputs``; nothing is computed."""
-    if isinstance(module, nnx.Module):
+    if is_nnx(module):
         return _of_nnx(module)
     if not isinstance(module, linen.Module):
         raise BadInput(f"{type(module).__name__} is not a Flax module: give one of flax.linen or flax.nnx")
@@ -80,7 +92,9 @@ def _one_like(examples: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((1, *examples.shape[1:]), jax.dtypes.canonicalize_dtype(examples.dtype))
 
 
-def _of_nnx(module: nnx.Module) -> tuple[Shapes, Callable[..., Any]]:
+def _of_nnx(module: Any) -> tuple[Shapes, Callable[..., Any]]:
+    from flax import nnx
+
     graph, state, rest = nnx.split(module, nnx.Param, ...)
     values = nnx.to_pure_dict(state)
     if not jax.tree.leaves(values):

@@ -235,7 +235,8 @@ class Execution:
             "settings": settings,
         }
         return Result(
-            jax.vmap(run.flat.unravel)(run.state.particles),
+            # One program; the slices of every leaf would be one each.
+            jax.jit(jax.vmap(run.flat.unravel))(run.state.particles),
             np.exp(np.asarray(run.state.log_weights)),
             diagnosis.log_evidence,
             diagnosis.log_evidence_error,

@@ -54,7 +54,7 @@ def run_block(
         row = state.iteration
         sampler = unadjusted if state.adaptation is None else adjusted
         state, info = sampler.step(key, state, kernel, params, data)
-        return state, jax.tree.map(lambda column, value: column.at[row].set(value), trace, info)
+        return state, jax.tree.map(lambda c, value: c.at[row].set(value.astype(c.dtype)), trace, info)
 
     return jax.lax.while_loop(unfinished, iterate, (state, trace))
 
@@ -147,8 +147,7 @@ class Run:
         self._first_draws = np.asarray(draws)
         """The first particles, before any of them was weighted, on the host."""
         check_first_draws(self._first_draws, bool(has_gradient), *map(np.asarray, self.state.likelihood))
-        trace = empty_trace(config, self.kernel, self._key, self.state, self.params, self.data)
-        self._trace = jax.device_put(trace, self._replicated)
+        self._trace = jax.device_put(empty_trace(config), self._replicated)
         self._block = self._compile(
             partial(run_block, self.kernel),
             *(self._key, self.state, self._trace, jnp.asarray(0, jnp.int32), self.params, self.data),

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from smcda._plugins import call, look_up, name_of
@@ -19,7 +20,7 @@ from smcda.smc import sampler as unadjusted
 from smcda.smc.batches import ShuffledData, Window
 from smcda.smc.kernels import KERNELS
 from smcda.smc.resampling import RESAMPLERS, Resampler
-from smcda.smc.sampler import SMCKernel, SMCParams, SMCState
+from smcda.smc.sampler import MoveInfo, SMCInfo, SMCKernel, SMCParams, SMCState
 from smcda.smc.schedules import Schedule
 from smcda.smc.target import TARGETS, FlatStart
 
@@ -98,10 +99,14 @@ def begin(
     return state, draws, jnp.all(jnp.isfinite(jax.vmap(kernel.prior.gradient)(draws)))
 
 
-def empty_trace(
-    config: SamplerConfig, kernel: SMCKernel, key: Any, state: Any, params: Any, data: Any
-) -> Any:
-    """A trace of zeros with the shapes and types that a step reports; only those of the arguments count."""
-    one_step = partial(sampler_of(config).step, kernel=kernel)
-    _, row = jax.eval_shape(one_step, key, state, params=params, data=data)
-    return jax.tree.map(lambda value: jnp.zeros((config.iterations, *value.shape), value.dtype), row)
+def empty_trace(config: SamplerConfig) -> SMCInfo:
+    """A trace of zeros, one row per iteration, with the types of what a step reports.
+
+    Written down, because asking JAX for them would trace the whole step once more at every start.
+    """
+    whole: Any = np.int32
+    real: Any = np.float32
+    truth: Any = bool
+    moves = MoveInfo(real, real, whole, whole, real, real) if config.adjusted else None
+    row = SMCInfo(whole, real, real, truth, whole, real, real, whole, moves)
+    return jax.tree.map(partial(np.zeros, config.iterations), row)

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from flax import linen, nnx
+from flax import linen
 
 from smcda._plugins import call, load_object
 from smcda.config import FAN_IN, RunConfig, parse_options
 from smcda.data.dataset import Dataset, check_images, load
 from smcda.errors import BadInput
 from smcda.models.base import Model
-from smcda.models.flax import from_flax
+from smcda.models.flax import from_flax, is_nnx
 from smcda.models.lenet import make_model
 from smcda.models.likelihoods import LIKELIHOODS
 from smcda.models.priors import of_scale
@@ -115,7 +115,7 @@ def users_own(config: RunConfig, x: Any, y: Any) -> Model:
                     f"{name} is for a Flax module, but {config.model} gives a Model with one: leave it out"
                 )
         return made
-    if not isinstance(made, linen.Module | nnx.Module):
+    if not (isinstance(made, linen.Module) or is_nnx(made)):
         raise BadInput(
             f"model {config.model} gives {type(made).__name__}, not a Flax module or a smcda.Model"
         )

@@ -73,7 +73,8 @@ def windows(plan: BatchPlan, n_data: int) -> Window:
     """Turn a plan into ranges of examples, one per iteration.
 
     A fresh range begins where the last one ended, round and round the data. An appended range is
-    split where the data that were already in use end, so that only the rest needs evaluating.
+    split where the data that were already in use end, so that only the rest needs evaluating. Arrays of
+    the host: on the device, each column would compile a small program at every start.
     """
     ranges = []
     start, split, stop, was_fresh = 0, 0, 0, True
@@ -87,14 +88,15 @@ def windows(plan: BatchPlan, n_data: int) -> Window:
         stop, was_fresh = start + size, fresh
         ranges.append((start, split, stop))
     starts, splits, stops = (np.array(column, np.int32) for column in zip(*ranges, strict=True))
-    return Window(*map(jnp.asarray, (starts, splits, stops, np.ones(len(ranges), np.float32))))
+    return Window(starts, splits, stops, np.ones(len(ranges), np.float32))  # pyright: ignore[reportArgumentType]
 
 
 def fixed(planned: Callable[[ScheduleArgs], BatchPlan], args: ScheduleArgs) -> Schedule:
     """Make a schedule of a plan that depends on nothing but the iteration."""
     plan = planned(args)
     table = windows(plan, args.n_data)
-    return Schedule(Window(*(column[0] for column in table)), look_up, table, plan, is_fixed=True)
+    first = Window(*(jnp.asarray(column[0]) for column in table))
+    return Schedule(first, look_up, table, plan, is_fixed=True)
 
 
 def look_up(
