@@ -7,7 +7,7 @@ table says what was found and the threshold; a figure that falls short is shown 
 
 import json
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,7 +87,8 @@ THRESHOLDS = (
 def bench(names: Iterable[str] | None = None, quick: bool = False, out: Path | None = None) -> Figures:
     """Take the measures, show them as a table and write them to `out` as JSON.
 
-    The file is written after each measure, and keeps what it holds of others.
+    Each measure's figures are printed when they are known. The file is written after each measure, and keeps
+    what it holds of others.
     """
     chosen = list(names or MEASURES)
     for name in chosen:
@@ -103,13 +104,25 @@ def bench(names: Iterable[str] | None = None, quick: bool = False, out: Path | N
         figures = before | figures if before.get("quick") == quick else figures
     for name in chosen:
         console.print(f"measuring {name} ...", highlight=False)
-        figures |= MEASURES[name](QUICK if quick else PUBLISHED)
+        found = MEASURES[name](QUICK if quick else PUBLISHED)
+        figures |= found
+        for key, value in leaves(found):
+            console.print(f"  {key} {value:.4g}" if isinstance(value, float) else f"  {key} {value}")
         if out is not None:
             write_text(out, json.dumps(figures, indent=2) + "\n")
     Console().print(table(figures))
     if quick:
         console.print("--quick: the sizes are too small for these figures to mean anything", highlight=False)
     return figures
+
+
+def leaves(figures: Figures, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Every figure with its dotted key."""
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
 
 
 def table(figures: Figures) -> Table:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from smcda.bench import MEASURES, THRESHOLDS, Threshold, bench, look_up, table
+from smcda.bench import MEASURES, THRESHOLDS, Threshold, bench, leaves, look_up, table
 from smcda.bench.flops import LAYERS, convolution, gradient_flops
 from smcda.bench.roofline import GPU, paper_evaluations, predicted_hours, seconds_at_least
 from smcda.bench.timing import images, interleaved
@@ -105,6 +105,11 @@ def test_what_falls_short_or_was_not_measured_is_shown_as_such():
     assert by_key["two_runs_over_one"] == ""
 
 
+def test_every_figure_is_listed_with_its_dotted_key():
+    figures = {"share": {"lenet5": {"10": 0.5}, "cnn": 0.25}, "n": 1}
+    assert list(leaves(figures)) == [("share.lenet5.10", 0.5), ("share.cnn", 0.25), ("n", 1)]
+
+
 def test_images_are_repeated_to_any_number():
     data = images(4_001)
     assert len(data.train_x) == len(data.train_y) == 4_001
@@ -117,7 +122,9 @@ def test_the_command_measures_and_writes_its_figures(tmp_path, capsys, cache):
     figures = json.loads((tmp_path / "f.json").read_text())
     assert figures["quick"] is True
     assert figures["compilations"] == 1
-    assert "not measured" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "not measured" in printed.out
+    assert "compilations 1" in printed.err, "figures are shown as they come"
 
 
 def test_an_unknown_measure_is_refused_before_anything_is_measured(capsys):

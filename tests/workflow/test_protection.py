@@ -73,7 +73,7 @@ def test_a_config_that_changes_no_finished_run_is_let_through(before, now, finis
             {"source": "full"},
             "(mirror_dir is a there, None is requested)",
         ),
-        ({}, {"scale": "laptop", "study": "tiny"}, "; iterations is 10 there, 50 is requested"),
+        ({}, {"scale": "laptop", "study": "tiny"}, "; iterations is 10 there, 20 is requested"),
     ],
 )
 def test_a_config_that_would_change_a_finished_run_is_refused_in_one_line(before, now, message, finished):
