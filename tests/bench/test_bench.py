@@ -36,8 +36,10 @@ def test_the_first_layer_needs_no_gradient_of_its_input():
     assert gradient_flops("lenet5") == 4 * first + 6 * sum(others)
 
 
-@pytest.mark.parametrize(("kernel", "steps"), [("ld", None), ("hmc", None), ("hmc", 10)])
-@pytest.mark.parametrize("scheme", FIXED)
+@pytest.mark.parametrize(
+    ("scheme", "kernel", "steps"),
+    [*((scheme, "hmc", None) for scheme in FIXED), ("linear", "ld", None), ("linear", "hmc", 10)],
+)
 def test_evaluations_counted_beforehand_are_those_that_a_run_makes(scheme, kernel, steps):
     def log_likelihood(parameters, x, y):
         return -((y - x * parameters) ** 2)

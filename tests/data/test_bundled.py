@@ -69,9 +69,9 @@ def test_cutting_the_subset_again_gives_the_contents_that_are_bundled(tmp_path):
         "--out",
         tmp_path,
     ]
-    subprocess.run(
-        command, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True
-    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     for name in sources.SUBSETS:
         cut, bundled = (
             datasets.load(tmp_path / f"{name}.npz"),

@@ -115,6 +115,7 @@ print(hashlib.sha256(np.asarray(sums.value).tobytes() + np.asarray(sums.gradient
 """
 
 
+@pytest.mark.system
 def test_sums_are_the_same_bits_on_any_number_of_threads(cache):
     def digest(threads):
         command = [sys.executable, "-c", DIGEST.format(cache=str(cache))]

@@ -86,6 +86,7 @@ def comparison(cache, shared):
     return json.loads((shared / "comparison.json").read_text())
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "scheme",
     [
@@ -107,6 +108,7 @@ def test_four_devices_give_the_particles_of_one(comparison, scheme):
     assert found["ess"] < 1e-2
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("scheme", ["smooth_data_annealing"])
 def test_particles_travel_only_when_they_are_resampled(comparison, scheme):
     collective = re.compile(r"= \(?(\S+) (all-gather|all-to-all|collective-permute|all-reduce)\S*\(")
@@ -120,6 +122,7 @@ def test_particles_travel_only_when_they_are_resampled(comparison, scheme):
         assert "/cond/branch" in line, line
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("scheme", ["smooth_data_annealing", "automated", "adaptive"])
 @pytest.mark.parametrize("program", ["start", "block"])
 def test_devices_start_their_collectives_in_one_order(comparison, scheme, program):
@@ -154,6 +157,7 @@ def test_one_device_needs_no_placing():
     assert choose_devices(1, 7) is None
 
 
+@pytest.mark.system
 def test_without_a_number_the_most_devices_that_share_evenly_are_used(comparison):
     assert comparison["chosen"] == {"8": 4, "7": 1, "6": 3}
 

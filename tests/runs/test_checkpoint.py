@@ -1,6 +1,7 @@
 """Checkpoints: a resumed run is the undisturbed one, and a save that fails costs nothing that was saved."""
 
 import errno
+import itertools
 import os
 import shutil
 import subprocess
@@ -37,8 +38,16 @@ def as_bytes(run):
     return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves((saved.state, saved.trace))]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("scheme", SCHEDULES)
+QUICK = [("linear", "hmc"), ("smooth_data_annealing", "ld"), ("adaptive", "hmc")]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "kernel"),
+    [
+        pytest.param(*case, marks=[pytest.mark.slow] * (case not in QUICK))
+        for case in itertools.product(SCHEDULES, KERNELS)
+    ],
+)
 def test_a_run_resumed_at_any_iteration_ends_as_the_undisturbed_one(scheme, kernel, tmp_path):
     undisturbed = make_run(scheme, kernel)
     undisturbed.advance(6)

@@ -69,7 +69,12 @@ def data(tmp_path_factory):
     return make_data(tmp_path_factory.mktemp("golden"))
 
 
-@pytest.mark.parametrize("case", CASES)
+QUICK = ("linear-hmc", "smooth_data_annealing-ld")
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.slow] * (case not in QUICK)) for case in CASES]
+)
 def test_a_tiny_run_repeats_the_golden_numbers(case, data, tmp_path, cache):
     expected = json.loads(GOLDEN.read_text())[case]
     trace = trace_of(case, data, tmp_path / "out", cache)

@@ -13,8 +13,7 @@ from statistical.problems import PROBLEMS
 from smcda import sample
 
 SEEDS = range(10)
-SLOW = ("conjugate_50", "logistic", "neural_network", "two_modes")
-NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in PROBLEMS]
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name != "conjugate_3")) for name in PROBLEMS]
 
 
 @pytest.mark.parametrize("name", NAMES)

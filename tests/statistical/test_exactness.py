@@ -10,6 +10,7 @@ N_KEYS = 32
 MOVING = ["full_batch", "linear", "automated", "smooth_data_annealing"]
 CASES = [(scheme, kernel, "previous") for scheme in MOVING for kernel in ("ld", "hmc")]
 CASES += [("full_batch", kernel, "current") for kernel in ("ld", "hmc")]
+QUICK = [("linear", "hmc", "previous"), ("smooth_data_annealing", "ld", "previous")]
 
 
 def config(scheme, kernel, weight_target, **others):
@@ -27,21 +28,27 @@ def assert_exact(chosen, noise=0.03):
     assert {name: value for name, value in found.noise.items() if value > noise} == {}
 
 
-@pytest.mark.parametrize(("scheme", "kernel", "weight_target"), CASES)
+@pytest.mark.parametrize(
+    ("scheme", "kernel", "weight_target"),
+    [pytest.param(*case, marks=[pytest.mark.slow] * (case not in QUICK)) for case in CASES],
+)
 def test_the_posterior_and_its_evidence_are_exact(scheme, kernel, weight_target):
     assert_exact(config(scheme, kernel, weight_target))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resampling", ["systematic", "stratified", "residual"])
 def test_every_resampler_leaves_the_posterior_exact(resampling):
     assert_exact(config("linear", "ld", "previous", resampling=resampling))
 
 
+@pytest.mark.slow
 def test_a_batch_size_that_does_not_divide_the_data_leaves_the_posterior_exact():
     odd = config("linear", "hmc", "previous", batch_size=7, initial_batch=11, micro_batch=4)
     assert_exact(odd)
 
 
+@pytest.mark.slow
 def test_fresh_minibatches_are_corrected_for_too():
     assert_exact(config("constant_to_refine", "ld", "previous"), noise=0.1)
 

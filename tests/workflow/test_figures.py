@@ -1,6 +1,5 @@
 """The figures show what the data say: drawn from hand-made runs whose values are known."""
 
-import itertools
 import json
 
 import matplotlib.colors
@@ -13,6 +12,7 @@ import plot_learning_curves
 import plot_reliability
 import plot_schedules
 import pytest
+from helpers.drawn import FIGURES, all_text_fits, labelled, texts
 from helpers.fake_traces import (
     ALL,
     BETA,
@@ -22,45 +22,12 @@ from helpers.fake_traces import (
     C,
     K,
     N,
-    bins_of,
     runs_of,
     summary_of,
     traces_of,
 )
 from lib import style
 from lib.labels import FALLBACK_LOOKS, SCHEMES, label, scheme_labels
-
-FIGURES = {
-    "schedules": lambda study: plot_schedules.draw(traces_of(study)),
-    "cost": lambda study: plot_cost.draw(summary_of(study)),
-    "learning_curves": lambda study: plot_learning_curves.draw(traces_of(study)),
-    "degeneracy": lambda study: plot_degeneracy.draw(traces_of(study)),
-    "reliability": lambda study: plot_reliability.draw(bins_of(study)),
-    "beta_traces": lambda study: plot_beta_traces.draw(
-        traces_of(study | {"scheme": ["smooth_data_annealing"]})
-    ),
-}
-
-
-def labelled(panel, label):
-    """The panel's one line of this name."""
-    (line,) = [line for line in panel.lines if line.get_label() == label]
-    return line
-
-
-def texts(figure):
-    """Everything written in the figure; of the tick labels, those inside the axis's limits."""
-    found = [text for legend in legends(figure) for text in legend.get_texts()]
-    for panel in figure.axes:
-        found += [panel.title, panel.xaxis.label, panel.yaxis.label, *panel.texts]
-        for axis in (panel.xaxis, panel.yaxis):
-            low, high = axis.get_view_interval()
-            found += [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
-    return [text for text in found if text.get_text() and text.get_visible()]
-
-
-def legends(figure):
-    return [legend for legend in [*figure.legends, *(panel.get_legend() for panel in figure.axes)] if legend]
 
 
 def legend_names_what_is_drawn(figure, study):
@@ -81,19 +48,6 @@ def test_all_text_fits_and_legends_name_what_is_drawn(name, study):
     all_text_fits(figure)
 
 
-def all_text_fits(figure):
-    """Nothing is cut off, and no text is on top of another."""
-    assert figure.get_figwidth() in (style.COLUMN, style.PAGE)
-    figure.draw_without_rendering()
-    boxes = [(text.get_text(), text.get_window_extent()) for text in texts(figure)]
-    assert len(boxes) > 5
-    for text, box in boxes:
-        assert box.x0 >= 0 and box.x1 <= figure.bbox.width, text
-        assert box.y0 >= 0 and box.y1 <= figure.bbox.height, text
-    for (one, box), (other, another) in itertools.combinations(boxes, 2):
-        assert not box.overlaps(another), (one, other)
-
-
 def test_schemes_kernels_and_datasets_without_a_label_are_drawn_too():
     study = {"dataset": ["cifar_10"], "scheme": ["linear", "my_scheme", "a_scheme"]}
     for name, draw in FIGURES.items():
@@ -101,133 +55,6 @@ def test_schemes_kernels_and_datasets_without_a_label_are_drawn_too():
         words = " ".join(text.get_text() for text in texts(figure))
         assert "cifar 10" in words or name == "schedules"
         assert ("My scheme" in words and "A scheme" in words) or name == "beta_traces"
-
-
-OWN = {"dataset": ["mnist", "wine", "flowers"], "scheme": ["full_batch", "linear"], "kernel": ["ld", "hmc"]}
-OWN |= {"seed": [0, 1]}
-
-
-def of_own(table, accuracy, rmse):
-    """Make the rows of wine a regression, and those of custom ones scored by the log-likelihood only."""
-    is_number = table["dataset"].isin(["wine", "custom"])
-    values = table[accuracy].where(table["dataset"] == "wine") / 10
-    return table.assign(**{rmse: values, accuracy: table[accuracy].where(~is_number)})
-
-
-def own_traces(study=OWN):
-    return of_own(traces_of(study), "test_accuracy", "test_rmse")
-
-
-def own_summary(study=OWN):
-    return of_own(summary_of(study), "test_accuracy_mean", "test_rmse_mean").assign(test_rmse_std=0.1)
-
-
-def by_title(figure):
-    """Scores that are drawn below each title: labels of the rows are those of the first column."""
-    found, labels = {}, {}
-    for panel in figure.axes:
-        place = panel.get_subplotspec()
-        row = (id(place.get_gridspec()), place.rowspan.start)
-        labels[row] = panel.get_ylabel() or labels[row]
-        column = (id(place.get_gridspec()), place.colspan.start)
-        title = panel.get_title() or found[column][0]
-        found.setdefault(column, (title, []))[1].append(labels[row])
-    return {title.replace("\n", ", "): scores for title, scores in found.values()}
-
-
-ACCURACY, RMSE = (["test accuracy (%)", "test log-likelihood"], ["test RMSE", "test log-likelihood"])
-
-
-@pytest.mark.parametrize("n_datasets", [3, 6])
-@pytest.mark.parametrize("name", ["cost", "learning_curves"])
-def test_every_dataset_has_panels_of_its_own_scores(name, n_datasets):
-    datasets = {
-        "mnist": ACCURACY,
-        "wine": RMSE,
-        "custom": RMSE[1:],
-        "fashion_mnist": ACCURACY,
-        "flowers": ACCURACY,
-    }
-    datasets = dict(list((datasets | {"a_set_with_a_long_name": ACCURACY}).items())[:n_datasets])
-    study = OWN | {"dataset": list(datasets)}
-    if name == "cost":
-        figure = plot_cost.draw(own_summary(study))
-        expected = {label(dataset).name: scores for dataset, scores in datasets.items()}
-    else:
-        figure = plot_learning_curves.draw(own_traces(study))
-        expected = {
-            f"{label(dataset).name}, {kernel}": scores
-            for dataset, scores in datasets.items()
-            for kernel in ("LD", "HMC")
-        }
-    assert by_title(figure) == expected
-    assert all(panel.lines for panel in figure.axes)
-    all_text_fits(figure)
-
-
-def test_the_frontier_of_an_error_is_the_lowest():
-    rows = own_summary().query("dataset == 'wine'")
-    panel = plot_cost.draw(rows).axes[0]
-    line = labelled(panel, plot_cost.FRONTIER)
-    cheapest = rows.loc[rows["gradient_evaluations_mean"].idxmin()]
-    assert line.get_ydata()[0] == cheapest["test_rmse_mean"]
-    assert line.get_ydata()[-1] == rows["test_rmse_mean"].min()
-    assert (np.diff(line.get_ydata()) <= 0).all()
-
-
-def test_datasets_of_other_sizes_have_schedules_of_their_own():
-    traces = traces_of(OWN)
-    traces.loc[traces["dataset"] == "wine", "batch_size"] *= 7
-    figure = plot_schedules.draw(traces)
-    assert [part.get_suptitle() for part in figure.subfigs] == ["MNIST, flowers", "wine"]
-    assert [max(panel.lines[-1].get_ydata()) for panel in figure.axes] == [N, N, 7 * N, 7 * N]
-    all_text_fits(figure)
-
-
-def test_all_datasets_are_in_the_figures_that_show_no_scores():
-    study = OWN | {"dataset": ["mnist", "wine", "flowers", "a", "b"], "scheme": ["smooth_data_annealing"]}
-    beta, degeneracy = (draw(traces_of(study)) for draw in (plot_beta_traces.draw, plot_degeneracy.draw))
-    words = " ".join(text.get_text() for text in texts(beta))
-    assert all(f"{name}, seed 0" in words for name in ("MNIST", "wine", "flowers", "a", "b"))
-    assert len(beta.axes) == 3 * 5
-    assert all(panel.lines for panel in (*beta.axes, *degeneracy.axes))
-    all_text_fits(beta)
-
-
-def coverage_of(study):
-    return pd.DataFrame([run | {"nominal": 90.0, "coverage": 80.0 + run["seed"]} for run in runs_of(study)])
-
-
-def test_reliability_of_numbers_is_the_coverage_of_their_intervals():
-    classes, numbers = OWN | {"dataset": ["mnist", "flowers"]}, OWN | {"dataset": ["wine"]}
-    figure = plot_reliability.draw(bins_of(classes), coverage_of(numbers), ["custom"])
-    titles = [panel.get_title() for panel in figure.axes]
-    assert titles == ["MNIST, LD", "MNIST, HMC", "flowers, LD", "flowers, HMC", "wine, LD", "wine, HMC"]
-    assert list(labelled(figure.axes[4], "Linear").get_xdata()) == [80, 81]
-    assert list(figure.axes[4].lines[0].get_xdata()) == [90, 90]
-    assert figure.get_suptitle() == "Neither class probabilities nor intervals: custom"
-    all_text_fits(figure)
-    alone = plot_reliability.draw(plot_reliability.NO_RUNS, coverage_of(numbers))
-    assert [panel.get_title() for panel in alone.axes] == ["wine, LD", "wine, HMC"]
-
-
-def test_a_study_without_classes_and_intervals_says_so_and_has_no_empty_panel():
-    figure = plot_reliability.draw(plot_reliability.NO_RUNS, plot_reliability.NO_RUNS, ["custom"])
-    assert figure.axes == []
-    assert [text.get_text() for text in figure.texts] == ["Neither class probabilities nor intervals: custom"]
-
-
-def test_bins_and_coverage_are_read_from_the_runs_that_have_them(tmp_path):
-    runs = runs_of(ONE | {"dataset": ["flowers", "wine", "custom"]})
-    bins = {"confidence": [0.5], "accuracy": [1], "n_examples": [3]}
-    metrics = [{"reliability": bins}, {"test_coverage_90": 87.5}, {}]
-    files = [tmp_path / f"{place}.json" for place in range(3)]
-    for file, content in zip(files, metrics, strict=True):
-        file.write_text(json.dumps(content))
-    assert plot_reliability.read_bins(runs, files)["dataset"].tolist() == ["flowers"]
-    found = plot_reliability.read_coverage(runs, files)
-    assert found[["dataset", "nominal", "coverage"]].to_numpy().tolist() == [["wine", 90, 87.5]]
-    assert len(plot_reliability.read_bins(runs[1:], files[1:])) == 0
 
 
 def test_the_look_of_an_unknown_scheme_depends_on_no_known_one():
