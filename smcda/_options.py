@@ -141,7 +141,7 @@ class Option(NamedTuple):
         words = "".join(f" or {word}" for word in [*self.words, *multiples])
         return f"{'a whole' if whole else 'a finite'} number {bounds}".strip() + words
 
-    def _check_multiple(self, value: str) -> str:
+    def _check_multiple(self, value: Any) -> Any:
         """``2*word`` if the number keeps the rules of a number."""
         try:
             self._check_number(float(value.partition("*")[0]))

@@ -22,6 +22,7 @@ from smcda.models.starts import Start
 from smcda.runs import outputs, status
 from smcda.runs.checkpoint import Checkpoints
 from smcda.runs.checks import check_test
+from smcda.runs.compiled import compile_once
 from smcda.runs.evaluation import Evaluator, foreign_scores
 from smcda.runs.fingerprint import fingerprint, provenance
 from smcda.runs.loop import Previous, Run
@@ -234,9 +235,10 @@ class Execution:
             "n_test": 0 if task.test is None else len(jax.tree.leaves(task.test[0])[0]),
             "settings": settings,
         }
+        # One program; the slices of every leaf would be one each.
+        unravel, _ = compile_once(jax.jit(jax.vmap(run.flat.unravel)).lower(run.state.particles))
         return Result(
-            # One program; the slices of every leaf would be one each.
-            jax.jit(jax.vmap(run.flat.unravel))(run.state.particles),
+            unravel(run.state.particles),
             np.exp(np.asarray(run.state.log_weights)),
             diagnosis.log_evidence,
             diagnosis.log_evidence_error,

@@ -140,16 +140,12 @@ class Result:
         }
         # Equal results give equal bytes, however long they took.
         arrays = {f"{TRACE}{name}": column for name, column in self.trace.items() if name not in CLOCKS}
+        arrays |= {FLAT[name]: np.asarray(jax.vmap(ravel)(tree)) for name, tree in trees.items()}
+        arrays |= {"weights": self.weights, "root_ancestor": self.root_ancestor}
+        arrays |= {"about": np.array(json.dumps(about))}
         # An open file, because numpy would append .npz to a name without it.
         with atomic_write(Path(path)) as temporary, temporary.open("wb") as file:
-            np.savez(
-                file,
-                **{FLAT[name]: np.asarray(jax.vmap(ravel)(tree)) for name, tree in trees.items()},
-                weights=self.weights,
-                root_ancestor=self.root_ancestor,
-                about=np.array(json.dumps(about)),
-                **arrays,  # pyright: ignore[reportArgumentType]
-            )
+            np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
 
     @classmethod
     def load(

@@ -45,7 +45,7 @@ def test_positions_and_weights_follow_the_leapfrog_equations(h, steps):
 def test_leapfrog_from_the_end_with_the_momentum_turned_leads_to_the_start(monkeypatch):
     momentum = jnp.array([[0.7, -0.1], [-1.0, 0.4]])
     draws = iter([momentum])
-    monkeypatch.setattr(jax.random, "normal", lambda *_: next(draws))
+    monkeypatch.setattr("smcda.smc.kernels.normal", lambda *_: next(draws))
     there = move(jax.random.key(0), 0.3, 3)
     _, end = by_hand(START, momentum, 0.3, 3)
     draws = iter([-end])

@@ -200,7 +200,7 @@ def test_part_of_a_model_may_have_it():
 
 @pytest.mark.parametrize("values", [(np.nan, 0.7), (0.7, 0.0), (0.7, np.inf)])
 def test_log_scales_that_no_prior_has_are_refused(values):
-    with pytest.raises(BadInput, match="mean and sd must be finite, and sd above 0: 0.7 and 0.7 are"):
+    with pytest.raises(BadInput, match="both must be finite, and sd above 0: 0.7 and 0.7 are"):
         priors.hierarchical(*values)
 
 
