@@ -9,10 +9,11 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from smcda import __version__
-from smcda._options import Option, options
+from smcda._options import options
+from smcda._parser import Parser, add_option
 from smcda._plugins import is_reference
 from smcda.baselines.config import BASELINES
 from smcda.config import ProcessConfig, RunConfig, SamplerConfig
@@ -29,30 +30,11 @@ example, with the images that come with the package:
   smcda run --data mnist.npz --model lenet5 --scheme linear --kernel hmc --seed 0 --out run \\
             --particles 10 --iterations 50 --step-size 0.01 --batch-size 100
 """
-METAVARS = {int: "N", float: "X", str: "NAME", Path: "PATH"}
-
-
-class _Parser(argparse.ArgumentParser):
-    """Reports a mistake in one line, and adds its options only when it is used.
-
-    So `smcda data` does not wait for JAX, which knows the choices that the help of `smcda run` lists.
-    """
-
-    add_options: Callable[["_Parser"], None] | None = None
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        if self.add_options is not None:
-            self.add_options, add_options = None, self.add_options
-            add_options(self)
-        return super().parse_known_args(args, namespace)
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(BadInput.exit_code, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Build the parser; what it returns holds in `call` the command that was chosen."""
-    parser = _Parser(
+    parser = Parser(
         prog="smcda",
         description="Sequential Monte Carlo over the parameters of a model, with data annealing.",
         epilog=EPILOG,
@@ -67,41 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def add_option(group: argparse._ActionsContainer, option: Option) -> None:
-    """Add one option of a config as ``--its-name``."""
-    name = f"--{option.name.replace('_', '-')}"
-    # argparse takes % in a help text for a placeholder.
-    described = option.describe().replace("%", "%%")
-    if option.kind is bool:
-        group.add_argument(name, action="store_true", help=described)
-        return
-
-    if option.is_list:
-        group.add_argument(
-            name,
-            action="append",
-            default=None,
-            type=option.kind,
-            metavar=option.symbol,
-            help=f"{described}; repeatable",
-        )
-        return
-
-    def parse(text: str) -> Any:
-        return text if option.is_word(text) else option.kind(text)
-
-    parse.__name__ = option.kind.__name__  # argparse names it in "invalid int value"
-    group.add_argument(
-        name,
-        type=parse,
-        required=option.required,
-        default=None if option.required else option.default,
-        metavar=option.symbol or METAVARS[option.kind],
-        help=described,
-    )
-
-
-def _add_data(parser: _Parser) -> None:
+def _add_data(parser: Parser) -> None:
     """Add the arguments of `prepare`, by their names there."""
     parser.add_argument("name", metavar="dataset", help="mnist, fashion_mnist or kmnist")
     parser.add_argument("--out", type=Path, required=True, metavar="F.npz", help="the file to write")
@@ -117,14 +65,14 @@ def _add_data(parser: _Parser) -> None:
         parser.add_argument(f"--{part}", dest=f"n_{part}", type=int, metavar="N", help=text)
 
 
-def _add_run(parser: _Parser) -> None:
+def _add_run(parser: Parser) -> None:
     for title, config in (("run", RunConfig), ("sampler", SamplerConfig), ("process", ProcessConfig)):
         group = parser.add_argument_group(title)
         for option in options(config):
             add_option(group, option)
 
 
-def _add_watch(parser: _Parser) -> None:
+def _add_watch(parser: Parser) -> None:
     """Add the arguments of `watch`, by their names there."""
     parser.add_argument(
         "folders", nargs="*", type=Path, default=[Path("results")], metavar="FOLDER",
@@ -143,7 +91,7 @@ def _read_by(config: Any) -> tuple[str, ...]:
     return (*OF_BASELINES, *["prior_scale"] * config.reads_prior)
 
 
-def _add_baseline(parser: _Parser) -> None:
+def _add_baseline(parser: Parser) -> None:
     methods = parser.add_subparsers(title="methods", required=True, metavar=f"{{{','.join(BASELINES)}}}")
     for name, config in BASELINES.items():
         summary = config.__doc__
@@ -156,7 +104,7 @@ def _add_baseline(parser: _Parser) -> None:
                 add_option(group, option)
 
 
-def _add_bench(parser: _Parser) -> None:
+def _add_bench(parser: Parser) -> None:
     parser.add_argument("measures", nargs="*", help="which to take (default: all)")
     parser.add_argument("--json", type=Path, metavar="F", help="also write the figures to a file")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "smcda"
 LAYERS = (
-    {"config", "errors", "_io", "_options", "_plugins", "_sampler_config"},
+    {"config", "errors", "_io", "_options", "_parser", "_plugins", "_sampler_config"},
     {"smc"},
     {"models"},
     {"data"},
