@@ -11,7 +11,7 @@ from helpers.results import files
 pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).parents[2]
-CORE = {"jax", "flax", "orbax-checkpoint", "filelock", "numpy", "rich", "jaxtyping"}
+CORE = {"jax", "flax", "orbax-checkpoint", "filelock", "numpy", "rich", "jaxtyping", "optax"}
 BLOCKED = """
 import sys
 

@@ -55,7 +55,7 @@ def test_the_slurm_profile_plans_the_published_study_and_keeps_it_when_a_key_is_
     ("change", "message"),
     [
         ("step_size=-1", "config: step_size is -1, but must be a finite number above 0"),
-        ("batch_size=1001", "config: batch_size (kappa) is 1001, more than the 1000 training examples"),
+        ("batch_size=2001", "config: batch_size (kappa) is 2001, more than the 2000 training examples"),
     ],
 )
 def test_a_wrong_config_fails_in_one_line_before_any_job(project, change, message):

@@ -135,7 +135,7 @@ def write_plan():
                 costs[str(place)] = sampling_cost(study, *cell)
     if costs:
         plan = json.dumps({"started": time.time(), "runs": costs}, indent=1)
-        write_text(Path(out(PLAN)), plan + "\n")
+        write_text(Path(out(PLAN)), f"{plan}\n")
 
 
 DATASETS = sorted({name for each in (STUDY, *STUDY.ablations()) for name in each.settings["datasets"]})
