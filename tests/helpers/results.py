@@ -33,5 +33,5 @@ def contents(out):
 
 
 def files(folder):
-    """Names in a folder, but for the lock file."""
-    return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
+    """Names in a folder, but for the files that are no results: the lock, and what `smcda watch` reads."""
+    return sorted(path.name for path in folder.iterdir() if path.name not in (".lock", ".status.json"))

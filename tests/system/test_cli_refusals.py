@@ -31,10 +31,7 @@ pytestmark = pytest.mark.system
         ({"evaluate_every": 0}, ["evaluate_every", "0"]),
         ({"batch_norm": True}, ["batch_norm", "lenet5"]),
         *[({"prior_scale": s}, ["prior_scale", s, "1e-06"]) for s in ("0.0", "-0.1", "nan", "inf", "1e-40")],
-        *[
-            ({"prior_scale": s}, ["prior_scale", s, "2*fan_in"])
-            for s in ("0*fan_in", "1e*fan_in")
-        ],
+        *[({"prior_scale": s}, ["prior_scale", s, "2*fan_in"]) for s in ("0*fan_in", "1e*fan_in")],
         ({"prior_scale": "fan_out"}, ["--prior-scale", "'fan_out'"]),
         ({"prior_scale": "hierarchical", "start": "lecun"}, ["start", "lecun", "hierarchical"]),
         ({"seed": -1}, ["seed", "-1"]),
