@@ -4,8 +4,10 @@ A run's command depends on nothing but its own cell, so that a grid may grow wit
 """
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from shlex import quote
@@ -17,7 +19,7 @@ from lib.config import Config, ConfigError, describe
 from lib.datasets import NETWORKS
 from lib.fields import SAMPLER_KEYS
 from lib.resources import SECONDS_PER_EVALUATION, request_for
-from lib.small_config import SMC, SmallData
+from lib.small_config import FOREIGN, SMC, SmallData
 from smcda.baselines.config import BASELINES, batch_size_for
 from smcda.config import RunConfig, SamplerConfig
 from smcda.errors import BadInput
@@ -51,6 +53,11 @@ class SmallStudy:
     folder: str
     grid: SmallData
 
+    @cached_property
+    def by_path(self) -> dict[str, Cell]:
+        """Every run that the grid selects, by its folder."""
+        return {cell.path: cell for cell in self.cells()}
+
     def cells(self) -> Iterator[Cell]:
         """Every run that the grid selects, small data first."""
         grid = self.grid
@@ -64,9 +71,15 @@ class SmallStudy:
                 if wanted and particles in (grid.particles or method.particles):
                     yield Cell(dataset, n_train, name, prior, particles, seed)
 
-    def names(self, of_smc: bool) -> list[str]:
-        """The methods, selected or not, that are ours, or the others."""
-        return [name for name, method in self.grid.methods.items() if (method.kind == SMC) == of_smc]
+    def pattern(self, of_smc: bool) -> str:
+        """Folders of the runs, selected or not, of our sampler, or of baselines: a regular expression."""
+        methods = [name for name, each in self.grid.methods.items() if (each.kind == SMC) == of_smc]
+        return f"[^/]+/[^/]+/({'|'.join(map(re.escape, methods)) or 'none'})/[^/]+/[^/]+/[^/]+"
+
+    def images(self, path: str, foreign: bool = False) -> str:
+        """The data of a run, or those whose test images are foreign to it."""
+        cell = self.by_path[path]
+        return f"{self.folder}/data/{FOREIGN[cell.dataset] if foreign else cell.dataset}-{cell.n_train}.npz"
 
     def options(self, cell: Cell) -> dict[str, Any]:
         """What a run sets, by the names of the package's options."""
@@ -82,8 +95,9 @@ class SmallStudy:
         )
         return {name: value for name, value in given.items() if value is not None}
 
-    def command(self, cell: Cell) -> str:
+    def command(self, path: str) -> str:
         """The arguments of `smcda` but for files and where it runs."""
+        cell = self.by_path[path]
         kind = self.grid.methods[cell.method].kind
         words = ["run" if kind == SMC else f"baseline {kind}", f"--model {NETWORKS[cell.dataset]}"]
         for name, value in (self.options(cell) | {"seed": cell.seed}).items():
@@ -125,9 +139,9 @@ class SmallStudy:
             return config.epochs * (per_epoch + candidates * config.search_particles * n)
         return config.cycle_epochs * (per_epoch + candidates * config.chains * n)
 
-    def request(self, cell: Cell, attempt: int) -> dict[str, int]:
+    def request(self, path: str, attempt: int) -> dict[str, int]:
         """What a run asks a scheduler for, as a run of the published study does."""
-        device = self.grid.device
+        device, cell = self.grid.device, self.by_path[path]
         each = self.grid.seconds_per_evaluation or SECONDS_PER_EVALUATION[device]
         return request_for(device, each * self._evaluations(cell), cell.particles, attempt)
 

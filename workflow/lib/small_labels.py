@@ -6,6 +6,7 @@ from itertools import cycle
 from lib.labels import FALLBACK_LOOKS, Label, label, ordered
 
 METHODS = {
+    "smc_adaptive": Label("SMC, any prior", "SMC, adaptive", "#0B4F8A", "p", (0, (6, 2))),
     "smc_evidence": Label("SMC, prior by evidence", "", "#3B2C8F", "o", "-"),
     "smc_hierarchical": Label("SMC, hierarchical prior", "", "#B5274B", "s", (0, (5, 1.2, 1, 1.2))),
     "smc_linear_hmc": Label("published scheme linear, HMC", "linear, HMC", "#117F74", "D", (0, (5, 1.5))),

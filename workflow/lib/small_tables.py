@@ -49,9 +49,9 @@ def sorted_rows(means: pd.DataFrame) -> list[dict[str, Any]]:
 def differences(runs: pd.DataFrame) -> pd.DataFrame:
     """Our two methods less the deep ensemble of as many networks: means over the seeds that both have."""
     chosen = choose_priors(runs)
-    theirs = chosen[chosen["method"] == BASELINE].set_index([*CELL, "seed"])[list(COMPARED)]
+    theirs = chosen.loc[chosen["method"] == BASELINE, [*CELL, "seed", *COMPARED]]
     ours = chosen[chosen["method"].isin((EVIDENCE_CHOSEN, HIERARCHICAL_PRIOR))]
-    pairs = ours.join(theirs, on=[*CELL, "seed"], rsuffix="_theirs", how="inner")
+    pairs = ours.merge(theirs, on=[*CELL, "seed"], suffixes=("", "_theirs"))
     for name in COMPARED:
         pairs[name] = pairs[name] - pairs[f"{name}_theirs"]
     means = pairs.groupby([*CELL, "method"], sort=False)[list(COMPARED)].mean()

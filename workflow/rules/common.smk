@@ -74,7 +74,14 @@ def asks_for(resource):
     return ask
 
 
-RESOURCES = {name: asks_for(name) for name in ("gpu", "runtime", "mem_mb")}
+def asks_for_small(resource):
+    """What a run of the small-data study asks a scheduler for."""
+    return lambda wildcards, attempt: SMALL_STUDY.request(wildcards.cell, attempt)[resource]
+
+
+ASKED = ("gpu", "runtime", "mem_mb")
+RESOURCES = {name: asks_for(name) for name in ASKED}
+SMALL_RESOURCES = {name: asks_for_small(name) for name in ASKED}
 
 
 LOCK = FileLock(".snakemake/smcda.lock")

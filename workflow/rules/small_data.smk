@@ -6,7 +6,6 @@ from which `snakemake reference` makes the paper's tables and figures.
 """
 
 SMALL = SMALL_STUDY.folder
-CELLS = {cell.path: cell for cell in SMALL_STUDY.cells()}
 KEPT_SMALL = PAPER / "reference" / "small_data.csv"
 SMALL_FIGURES = {
     "small_data_scores": "Test scores against training images",
@@ -19,27 +18,6 @@ SMALL_TABLES = {
     "small_data_versus": "Against the deep ensemble",
     "small_data_health": "Whether weights are alive",
 }
-
-
-def small_images(foreign):
-    """The images of a run, or those that are foreign to it."""
-
-    def find(wildcards):
-        cell = CELLS[wildcards.cell]
-        dataset = FOREIGN[cell.dataset] if foreign else cell.dataset
-        return f"{SMALL}/data/{dataset}-{cell.n_train}.npz"
-
-    return find
-
-
-def small_cells(of_smc):
-    """Folders of the runs by one command."""
-    methods = "|".join(map(re.escape, SMALL_STUDY.names(of_smc))) or "none"
-    return f"[^/]+/[^/]+/({methods})/[^/]+/[^/]+/[^/]+"
-
-
-def asked_for_cell(resource):
-    return lambda wildcards, attempt: SMALL_STUDY.request(CELLS[wildcards.cell], attempt)[resource]
 
 
 # `use rule` does not inherit that a rule is local.
@@ -72,8 +50,8 @@ rule small_data_images:
 
 rule small_data_smc:
     input:
-        data=small_images(foreign=False),
-        ood=small_images(foreign=True),
+        data=lambda wildcards: SMALL_STUDY.images(wildcards.cell),
+        ood=lambda wildcards: SMALL_STUDY.images(wildcards.cell, foreign=True),
     output:
         metrics=f"{SMALL}/runs/{{cell}}/metrics.json",
         trace=f"{SMALL}/runs/{{cell}}/trace.csv",
@@ -82,12 +60,12 @@ rule small_data_smc:
     benchmark:
         f"{SMALL}/benchmarks/{{cell}}.tsv"
     wildcard_constraints:
-        cell=small_cells(of_smc=True),
+        cell=SMALL_STUDY.pattern(of_smc=True),
     threads: 1
     resources:
-        **{name: asked_for_cell(name) for name in RESOURCES},
+        **SMALL_RESOURCES,
     params:
-        command=lambda wildcards: SMALL_STUDY.command(CELLS[wildcards.cell]),
+        command=lambda wildcards: SMALL_STUDY.command(wildcards.cell),
         device=SMALL_STUDY.device_options(),
         folder=lambda wildcards, output: str(Path(output.metrics).parent),
         checkpoints=f"{SMALL}/checkpoints",
@@ -104,8 +82,8 @@ rule small_data_smc:
 # Has no checkpoints.
 rule small_data_baseline:
     input:
-        data=small_images(foreign=False),
-        ood=small_images(foreign=True),
+        data=lambda wildcards: SMALL_STUDY.images(wildcards.cell),
+        ood=lambda wildcards: SMALL_STUDY.images(wildcards.cell, foreign=True),
     output:
         metrics=f"{SMALL}/runs/{{cell}}/metrics.json",
         trace=f"{SMALL}/runs/{{cell}}/trace.csv",
@@ -114,12 +92,12 @@ rule small_data_baseline:
     benchmark:
         f"{SMALL}/benchmarks/{{cell}}.tsv"
     wildcard_constraints:
-        cell=small_cells(of_smc=False),
+        cell=SMALL_STUDY.pattern(of_smc=False),
     threads: 1
     resources:
-        **{name: asked_for_cell(name) for name in RESOURCES},
+        **SMALL_RESOURCES,
     params:
-        command=lambda wildcards: SMALL_STUDY.command(CELLS[wildcards.cell]),
+        command=lambda wildcards: SMALL_STUDY.command(wildcards.cell),
         device=SMALL_STUDY.device_options(),
         folder=lambda wildcards, output: str(Path(output.metrics).parent),
         numerics=numeric_sources("baselines"),
@@ -132,8 +110,8 @@ rule small_data_baseline:
 
 rule small_data_runs:
     input:
-        metrics=[f"{SMALL}/runs/{path}/metrics.json" for path in CELLS],
-        traces=[f"{SMALL}/runs/{path}/trace.csv" for path in CELLS],
+        metrics=[f"{SMALL}/runs/{path}/metrics.json" for path in SMALL_STUDY.by_path],
+        traces=[f"{SMALL}/runs/{path}/trace.csv" for path in SMALL_STUDY.by_path],
         source=sources("build_small_data.py"),
     output:
         runs=f"{SMALL}/small_data.csv",
@@ -141,7 +119,7 @@ rule small_data_runs:
         f"{SMALL}/logs/small_data.log",
     localrule: True
     params:
-        methods=[cell.method for cell in CELLS.values()],
+        methods=[cell.method for cell in SMALL_STUDY.by_path.values()],
     message:
         "Collecting the small-data study"
     script:
