@@ -38,7 +38,9 @@ def whole_grid(datasets=("mnist", "fashion_mnist"), sizes=(250, 500, 1000, 2000)
                     for k, scale in enumerate(("fan_in", "2*fan_in", "4*fan_in", "8*fan_in", "hierarchical")):
                         more = {"test_accuracy": scores["test_accuracy"] - abs(k - 2) + j}
                         evidence = -100.0 * (i + 1) * (1 + (k - 2) ** 2 / 4) + 5 * j + seed
-                        rows.append(small_row(prior_scale=scale, log_evidence=evidence, **own | scores | more))
+                        rows.append(
+                            small_row(prior_scale=scale, log_evidence=evidence, **own | scores | more)
+                        )
                     rows.append(small_row("deep_ensemble", "", **own | scores))
                 own = here | scores | {"gradient_evaluations": 4 * 10**5 * (i + 1)}
                 rows.append(small_row("smc_linear_hmc", "0.1", **own))

@@ -5,7 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from lib.labels import ordered
+from lib.labels import escape, ordered
+from lib.latex import grouped
 from lib.small_data import (
     EVIDENCE_CHOSEN,
     HIERARCHICAL_PRIOR,
@@ -15,6 +16,7 @@ from lib.small_data import (
 )
 from lib.small_labels import METHODS, score_label
 from lib.tables import Record, rounded
+from smcda.config import ADAPTIVE
 
 BASELINE = "deep_ensemble"
 SHOWN = ("test_accuracy", "test_log_likelihood", "ece", "ood_auroc", "ood_auroc_mutual_information")
@@ -97,6 +99,25 @@ def health(runs: pd.DataFrame) -> list[Record]:
         spread = of_cells["test_log_likelihood"].std()
         records.append(record | {"likelihood_sd": rounded(root_mean_square(spread), 3)})
     return sorted(records, key=lambda r: (r["method"], gain(r["prior_scale"]), int(r["particles"])))
+
+
+def numbers(runs: pd.DataFrame) -> dict[str, str]:
+    """What the text mentions: how much was run, and in how many cells ours is above the deep ensemble.
+
+    A cell is a dataset, a size and a number of particles.
+    """
+    found = {"n_runs": grouped(len(runs))}
+    for name in ("n_train", "particles", "seed"):
+        found[name] = ", ".join(map(grouped, sorted(set(runs[name]))))
+    found["machine"] = ", ".join(map(escape, sorted(set(runs["machine"]))))
+    ours = runs[runs["scheme"] == ADAPTIVE]
+    found |= {"n_evidence": grouped(len(ours)), "n_withheld": grouped(ours["log_evidence"].isna().sum())}
+    apart = differences(runs)
+    for method in (EVIDENCE_CHOSEN, HIERARCHICAL_PRIOR):
+        own = apart[apart["method"] == method]
+        found |= {f"{method}/of": grouped(len(own))}
+        found |= {f"{method}/above/{score}": grouped((own[score] > 0).sum()) for score in COMPARED}
+    return found
 
 
 def root_mean_square(values: pd.Series) -> float:
