@@ -1,8 +1,8 @@
 r"""Every number that the text of the paper mentions, as ``\smcdadef{key}{text}``.
 
-Keys begin with `settings` (this build), `published/settings`, `published` (cells of the published
-table), `published/clock` (what follows from its seconds), `reference` or `small_data` (data in paper/reference). Cells
-are named ``<dataset>/<scheme>/<kernel>/<metric>[_std]``.
+Keys begin with `settings` (this build), `published/settings`, `published` (cells of the published table),
+`published/clock` (what follows from its seconds), or `reference`, `small_data` (paper/reference). Cells are
+named ``<dataset>/<scheme>/<kernel>/<metric>[_std]``.
 """
 
 from pathlib import Path
