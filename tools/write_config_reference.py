@@ -78,10 +78,10 @@ def page() -> str:
         f"{not_in_ablations}. What an ablation does not name is the scale's own, but for `schemes`, which is "
         "`[constant]`.\n",
         f"## Of the small-data study\n\n{SMALL_DATA}\n{table(of_small_data)}",
-        f"A method has a `kind`, one of {', '.join(f'`{kind}`' for kind in METHODS)}; `particles` and, where "
-        "it has a prior, `prior_scales`, lists of which every combination is run; and any option of `smcda run` "
-        "or `smcda baseline`. `step_size_at` is the number of images that `step_size` is for: for others it is "
-        "rescaled so that h^2 N stays.\n",
+        f"A method has a `kind`, one of {', '.join(f'`{kind}`' for kind in METHODS)}; `particles` and, "
+        "where it has a prior, `prior_scales`, lists of which every combination is run; and any option of "
+        "`smcda run` or `smcda baseline`. `step_size_at` is the number of images that `step_size` is for: "
+        "for others it is rescaled so that h^2 N stays.\n",
     ]
     return "\n".join(sections)
 
