@@ -18,6 +18,7 @@ include: "workflow/rules/aggregate.smk"
 include: "workflow/rules/ablations.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/tables.smk"
+include: "workflow/rules/small_data.smk"
 include: "workflow/rules/reference.smk"
 include: "workflow/rules/paper.smk"
 

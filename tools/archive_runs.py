@@ -10,6 +10,7 @@ ablations. Machine, Python, commit and versions are those that the run recorded 
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +68,12 @@ def read(file: Path) -> pd.DataFrame:
     return pd.read_csv(file, dtype=str, keep_default_na=False)
 
 
-def merged(archived: pd.DataFrame, new: list[pd.DataFrame]) -> pd.DataFrame:
+def merged(archived: pd.DataFrame, new: list[pd.DataFrame], key: Sequence[str] = RUN) -> pd.DataFrame:
     """All archived rows but those of runs that are made again, and the new ones."""
-    added = pd.concat([archived[:0], *new])
-    made_again = pd.MultiIndex.from_frame(archived[RUN]).isin(pd.MultiIndex.from_frame(added[RUN]))
-    table, whole = pd.concat([archived[~made_again], added]), ("seed", "particles", "iteration")
-    order = [name for name in (*RUN, "iteration") if name in table]
+    added, key = pd.concat([archived[:0], *new]), list(key)
+    made_again = pd.MultiIndex.from_frame(archived[key]).isin(pd.MultiIndex.from_frame(added[key]))
+    table, whole = pd.concat([archived[~made_again], added]), ("seed", "particles", "iteration", "n_train")
+    order = [name for name in (*key, "iteration") if name in table]
     return table.sort_values(order, key=lambda c: c.astype(int) if c.name in whole else c, kind="stable")
 
 

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "workflow"))
 
 from lib.config import RUN_KEYS, Ablation, Config, Dataset, Scale  # noqa: E402
+from lib.small_config import METHODS, SmallData  # noqa: E402
 
 HEAD = """\
 # Keys of config.yaml
@@ -39,6 +40,14 @@ its runs are made again and no others. Values of `model_options` that are text a
 where they are one, as on the command line.
 """
 
+SMALL_DATA = """\
+`small_data` has the grid of `snakemake small_data`, which does not depend on the scale. Its keys can be given
+on the command line, one by one; a run's command depends on its own cell alone, so finished runs stay when the
+grid grows:
+
+    snakemake small_data --cores 1 --config small_data='{n_train: [250], only: [smc_adaptive], seeds: [0]}'
+"""
+
 
 def schema() -> str:
     """JSON schema of the file, for editors that check while one types."""
@@ -50,6 +59,8 @@ def page() -> str:
     of_file = Config.model_json_schema()["properties"]
     of_scale = Scale.model_json_schema()["properties"]
     only_file = {name: rule for name, rule in of_file.items() if name not in of_scale}
+    of_small_data = SmallData.model_json_schema()["properties"]
+    del only_file["small_data"]
     not_in_ablations = ", ".join(f"`{name}`" for name in of_scale if name not in Ablation.model_fields)
     of_dataset = {
         name: rule for name, rule in Dataset.model_json_schema()["properties"].items() if name not in RUN_KEYS
@@ -66,6 +77,11 @@ def page() -> str:
         "## Of an ablation\n\nEvery key of a scale but "
         f"{not_in_ablations}. What an ablation does not name is the scale's own, but for `schemes`, which is "
         "`[constant]`.\n",
+        f"## Of the small-data study\n\n{SMALL_DATA}\n{table(of_small_data)}",
+        f"A method has a `kind`, one of {', '.join(f'`{kind}`' for kind in METHODS)}; `particles` and, "
+        "where it has a prior, `prior_scales`, lists of which every combination is run; and any option of "
+        "`smcda run` or `smcda baseline`. `step_size_at` is the number of images that `step_size` is for: "
+        "for others it is rescaled so that h^2 N stays.\n",
     ]
     return "\n".join(sections)
 

@@ -21,10 +21,14 @@ from lib.explanations import explanations  # noqa: E402
 from lib.labels import SCORES, label  # noqa: E402
 from lib.published import PUBLISHED  # noqa: E402
 from lib.reference import read_reference, select_study  # noqa: E402
+from lib.small_data import read_small_data  # noqa: E402
+from lib.small_labels import method_labels  # noqa: E402
+from lib.small_tables import TABLES  # noqa: E402
 from lib.tables import Record, read_cells  # noqa: E402
 from select_reference import summarise_reference  # noqa: E402
 
 FILES = {name: REFERENCE / f"{name}.csv" for name in ("runs", "traces", "ablations")}
+SMALL_DATA, NOT_YET = REFERENCE / "small_data.csv", "Not run yet."
 OUTCOMES = (PASS, FAIL, OPEN, NOT_RUN)
 
 
@@ -125,9 +129,60 @@ def explained() -> str:
     return picked(explanations(SimpleNamespace(**FILES, published=PUBLISHED)), columns)
 
 
+def few_images() -> str:
+    """Scores of the small-data study: accuracy in percent and log-likelihood, per number of images."""
+    records = TABLES["small_data_scores"](read_small_data(SMALL_DATA))
+    cells = {(r["dataset"], r["method"], r["particles"], int(r["n_train"])): r for r in records}
+    sizes = sorted({key[3] for key in cells})
+    rows = []
+    for dataset, method, particles in dict.fromkeys(key[:3] for key in cells):
+        found = [cells.get((dataset, method, particles, size), {}) for size in sizes]
+        scores = [[cell.get(f"{name}_mean", "") for name in SCORES] for cell in found]
+        names = [label(dataset).name, method_labels([method])[method].name, particles]
+        rows.append([*names, *(" / ".join(pair) if all(pair) else "" for pair in scores)])
+    return markdown(["dataset", "method", "J", *(f"N = {n}" for n in sizes)], rows) if rows else NOT_YET
+
+
+def against_ensemble() -> str:
+    """The small-data study less the deep ensemble."""
+    names = {"dataset": "dataset", "method": "method", "n_train": "N", "particles": "J", "n_seeds": "seeds"}
+    names |= {"test_accuracy": "accuracy", "test_log_likelihood": "log-likelihood", "ood_auroc": "AUROC"}
+    return small_table("small_data_versus", names)
+
+
+def weights_alive() -> str:
+    """The health of the small-data study's weights."""
+    names = {"method": "method", "prior_scale": "prior scale", "particles": "J", "n_runs": "runs"}
+    names |= {"acceptance": "smallest acceptance", "min_ess_share": "smallest conditional ESS share"}
+    names |= {
+        "drift": "largest drift",
+        "n_withheld": "evidence withheld",
+        "evidence_sd": "sd of log evidence",
+    }
+    names |= {"evidence_error": "its stated error", "likelihood_sd": "sd of log-likelihood"}
+    return small_table("small_data_health", names)
+
+
+def small_table(name: str, columns: dict[str, str]) -> str:
+    """A table of the small-data study."""
+    records = TABLES[name](read_small_data(SMALL_DATA))
+    for record in records:
+        record["method"] = method_labels([record["method"]])[record["method"]].name
+        if "dataset" in record:
+            record["dataset"] = label(record["dataset"]).name
+    return picked(records, columns) if records else NOT_YET
+
+
 PAGES = {
-    ROOT / "README.md": {"outcomes": outcomes},
-    REFERENCE / "README.md": {"cells": cells, "claims": claims, "rule": rule, "explanations": explained},
+    ROOT / "README.md": {"outcomes": outcomes, "few-images": few_images},
+    REFERENCE / "README.md": {
+        "cells": cells,
+        "claims": claims,
+        "rule": rule,
+        "explanations": explained,
+        "against-ensemble": against_ensemble,
+        "weights-alive": weights_alive,
+    },
 }
 
 

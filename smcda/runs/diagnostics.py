@@ -167,9 +167,14 @@ def _unmoved(config: SamplerConfig, particles: Particles) -> Iterator[Diagnostic
         )
 
 
-def _acceptance(trace: Trace) -> Iterator[Diagnostic]:
+def acceptance_rate(trace: Trace) -> float:
+    """Mean probability with which moves were accepted, over the last third of them."""
     rates = trace["acceptance"]
-    rate = float(np.mean(rates[-max(10, len(rates) // 3) :]))
+    return float(np.mean(rates[-max(10, len(rates) // 3) :]))
+
+
+def _acceptance(trace: Trace) -> Iterator[Diagnostic]:
+    rate = acceptance_rate(trace)
     low, high = ACCEPTANCE
     if not low <= rate <= high:
         what = "hardly any move is accepted" if rate < low else "moves are too short to be refused"
@@ -199,20 +204,31 @@ def _not_settled(config: SamplerConfig, trace: Trace) -> Iterator[Diagnostic]:
     )
 
 
-def _drift(trace: Trace) -> Iterator[Diagnostic]:
-    """Whether the log-likelihood still rises or falls over the moves at the last target."""
+def drift(trace: Trace) -> tuple[float, int] | None:
+    """How far the log-likelihood rises at the last target, and over how many moves; None where too few.
+
+    From their first half to their second, in standard deviations over the particles.
+    """
     first = np.flatnonzero(trace["n_moves"] == 1)[-1]
     values = (trace["log_likelihood"] * trace["batch_size"])[first:]
     half = len(values) // 2
     spread = float(np.mean(trace["log_likelihood_sd"][first:]))
     if half < 2 or spread == 0:
+        return None
+    return float(np.mean(values[-half:]) - np.mean(values[:half])) / spread, len(values)
+
+
+def _drift(trace: Trace) -> Iterator[Diagnostic]:
+    """Whether the log-likelihood still rises or falls over the moves at the last target."""
+    found = drift(trace)
+    if found is None:
         return
-    drift = float(np.mean(values[-half:]) - np.mean(values[:half])) / spread
-    noise = 3 * np.sqrt(2 / half / trace["ess"][-1])
-    if abs(drift) > max(DRIFT, noise):
+    by, n_moves = found
+    noise = 3 * np.sqrt(2 / (n_moves // 2) / trace["ess"][-1])
+    if abs(by) > max(DRIFT, noise):
         yield Diagnostic(
             "drift",
-            drift,
-            f"the log-likelihood still drifts at the last target, by {drift:+.2f} of its standard deviations "
-            f"over {len(values)} moves: raise final_moves above that",
+            by,
+            f"the log-likelihood still drifts at the last target, by {by:+.2f} of its standard deviations "
+            f"over {n_moves} moves: raise final_moves above that",
         )

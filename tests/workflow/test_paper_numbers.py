@@ -22,7 +22,7 @@ def collect(tmp_path):
         resources = ROOT / "workflow" / "resources"
         reference = ROOT / "paper" / "reference"
         files = {"runs": tmp_path / "runs.csv", "reference": reference / "runs.csv"}
-        files |= {name: reference / f"{name}.csv" for name in ("traces", "ablations")}
+        files |= {name: reference / f"{name}.csv" for name in ("traces", "ablations", "small_data")}
         files |= {"published": resources / "published_table.csv"}
         files |= {"published_settings": resources / "published_settings.yaml"}
         output = SimpleNamespace(tex=tmp_path / "n.tex")

@@ -6,39 +6,15 @@ from the models below (`python tools/write_config_reference.py`).
 """
 
 import re
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    ValidationError,
-    create_model,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, JsonValue, ValidationError, create_model, model_validator
 
 from lib.datasets import PUBLISHED
-from smcda._options import Option, options
-from smcda.config import ADAPTIVE, ProcessConfig, RunConfig, SamplerConfig
-from smcda.errors import BadInput
+from lib.fields import NAME, OPTIONS, RUN_KEYS, Strict, check, field_of, list_of, number_from_text, unique
+from lib.small_config import METHODS, SmallData
+from smcda.config import ADAPTIVE
 
-CHOSEN_PER_RUN = {"scheme", "kernel"}
-CHOSEN_FOR_THE_MACHINE = {"micro_batch", "particle_chunk", "devices"}
-OPTIONS = {
-    option.name: option for config in (SamplerConfig, RunConfig, ProcessConfig) for option in options(config)
-}
-SAMPLER_KEYS = [
-    option.name
-    for option in options(SamplerConfig)
-    if option.name not in CHOSEN_PER_RUN | CHOSEN_FOR_THE_MACHINE
-]
-RUN_KEYS = [*SAMPLER_KEYS, "prior_scale", "start", "start_seed", "batch_norm", "evaluate_every"]
-
-WORDS = {"true": True, "false": False, "null": None}
-NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
 DATASET_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,23}$"  # titles of figures have to hold it
 
 
@@ -46,89 +22,13 @@ class ConfigError(ValueError):
     """The config breaks a rule: one line that names the key, the value and what is allowed."""
 
 
-def _check(option: Option) -> BeforeValidator:
-    """Hold a value against the option's own rule."""
-
-    def check(value: Any) -> Any:
-        try:
-            return option.check(value)
-        except BadInput as error:
-            raise ValueError(str(error)) from None
-
-    return BeforeValidator(check)
-
-
-def _field(option: Option) -> tuple[Any, Any]:
-    """A model's field for an option of the package: type, default, bounds, description and check."""
-    kinds = [option.kind]
-    bounds = {"ge": option.at_least, "gt": option.above, "le": option.at_most}
-    given = {name: bound for name, bound in bounds.items() if bound is not None}
-    if option.names:
-        kinds = [Literal[tuple(option.names)]]
-    elif given:
-        kinds = [Annotated[option.kind, Field(**given)]]
-    kinds += [Literal[word] for word in option.words]
-    if option.multiple:
-        kinds.append(Annotated[str, Field(pattern=option.multiple, examples=[f"2*{option.multiples_of}"])])
-    kinds += [type(None)] * (option.default is None)
-
-    description = option.help + (f"; null: {option.unset}" if option.unset else "")
-    kind = Annotated[Union[tuple(kinds)], _check(option)]  # noqa: UP007
-    return kind, Field(option.default, description=description)
-
-
-def _from_text(value: Any, in_list: bool = False) -> Any:
-    """Undo what `--config` does to values: batch_norm=false and the numbers of seeds='[0]' arrive as text."""
-    if isinstance(value, list):
-        return [_from_text(inner, in_list=True) for inner in value]
-    if isinstance(value, str) and in_list and re.fullmatch("[0-9]{1,10}", value):
-        return int(value)
-    return WORDS.get(value, value) if isinstance(value, str) else value
-
-
-def _number_from_text(value: Any) -> Any:
-    """Undo what `--config` does to numbers inside a mapping, which arrive as text."""
-    for kind in (int, float):
-        try:
-            return kind(value) if isinstance(value, str) else value
-        except ValueError:
-            continue
-    return value
-
-
-def _unique(values: list[Any]) -> list[Any]:
-    if len(set(values)) < len(values):
-        raise ValueError("must not name anything twice")
-    return values
-
-
-def _list_of(kind: Any, default: list[Any], description: str) -> tuple[Any, Any]:
-    return (
-        Annotated[list[kind], AfterValidator(_unique)],
-        Field(default, min_length=1, description=description),
-    )
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_text(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        return {name: _from_text(value) for name, value in given.items()}
-
-
-class _Dataset(_Strict):
+class _Dataset(Strict):
     @model_validator(mode="before")
     @classmethod
     def _read_numbers(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return {} if given in (None, "", "null") else given  # `mnist:` with nothing behind it
-        return {
-            name: _number_from_text(value) if name in RUN_KEYS else value for name, value in given.items()
-        }
+        return {name: number_from_text(value) if name in RUN_KEYS else value for name, value in given.items()}
 
 
 _model = OPTIONS["model"]
@@ -145,7 +45,7 @@ Dataset = create_model(
         ),
     ),
     model=(
-        Annotated[str | None, _check(_model._replace(default=None))],
+        Annotated[str | None, check(_model._replace(default=None))],
         Field(
             None, min_length=1, description=f"{_model.help}, as file.py:name; null: the built-in dataset's"
         ),
@@ -154,13 +54,13 @@ Dataset = create_model(
         dict[str, JsonValue],
         Field({}, description="options of your own model, by name"),
     ),
-    likelihood=_field(OPTIONS["likelihood"]),
+    likelihood=field_of(OPTIONS["likelihood"]),
     seconds_per_evaluation=(
         float | None,
         Field(None, gt=0, description="seconds per gradient of one particle and example, for time requests"),
     ),
     **{
-        name: (_field(OPTIONS[name])[0], Field(None, description=_field(OPTIONS[name])[1].description))
+        name: (field_of(OPTIONS[name])[0], Field(None, description=field_of(OPTIONS[name])[1].description))
         for name in RUN_KEYS
     },
 )
@@ -171,7 +71,7 @@ def _by_name(given: Any) -> Any:
     if isinstance(given, list):
         if not all(isinstance(name, str) for name in given):
             raise ValueError("must be a list of names, or a mapping from names to what they are")
-        given = dict.fromkeys(_unique(given), {})
+        given = dict.fromkeys(unique(given), {})
     if given == {}:
         raise ValueError("must name at least one dataset")
     return given
@@ -185,21 +85,21 @@ Datasets = Annotated[
 _schemes, _kernels, _seed = OPTIONS["scheme"].names, OPTIONS["kernel"].names, OPTIONS["seed"]
 _Options = create_model(
     "_Options",
-    __base__=_Strict,
+    __base__=Strict,
     datasets=(
         Datasets,
         Field(PUBLISHED, description="datasets: names, or a mapping from each name to what it is"),
     ),
-    schemes=_list_of(
+    schemes=list_of(
         Literal[tuple(_schemes)], [name for name in _schemes if name != ADAPTIVE], "data-annealing schemes"
     ),
-    kernels=_list_of(Literal[tuple(_kernels)], _kernels, "kernels"),
-    seeds=_list_of(
+    kernels=list_of(Literal[tuple(_kernels)], _kernels, "kernels"),
+    seeds=list_of(
         Annotated[int, Field(ge=_seed.at_least, le=_seed.at_most)],
         [_seed.default],
         "seeds, one run for each",
     ),
-    **{name: _field(OPTIONS[name]) for name in (*RUN_KEYS, "device")},
+    **{name: field_of(OPTIONS[name]) for name in (*RUN_KEYS, "device")},
 )
 
 
@@ -240,7 +140,8 @@ class Config(Scale):
     compilation_cache: str = Field(
         ".cache/compiled", min_length=1, description="compiled programs, shared by all runs"
     )
-    checkpoint_every: _field(OPTIONS["checkpoint_every"])[0] = _field(OPTIONS["checkpoint_every"])[1]
+    checkpoint_every: field_of(OPTIONS["checkpoint_every"])[0] = field_of(OPTIONS["checkpoint_every"])[1]
+    small_data: SmallData = Field(SmallData(), description="the small-data study, below")
     compare: str | None = Field(
         None,
         min_length=1,
@@ -258,19 +159,25 @@ def describe(error: ValidationError) -> str:
     """One line for the first thing that is wrong: which key, which value, what is allowed."""
     first = error.errors()[0]
     *parents, last = first["loc"] or ("config",)
+    kind = parents.pop(3) if parents[:2] == ["small_data", "methods"] and len(parents) > 3 else None
     key, where = "/".join(map(str, (*parents, last))), "/".join(map(str, parents))
     if first["type"] == "extra_forbidden":
         model = Ablation if "ablations" in parents else Scale if parents else Config
         model = Dataset if parents[-2:-1] == ["datasets"] else model
+        if parents[:1] == ["small_data"]:
+            model = METHODS.get(kind, SmallData)
         place, known = f" in {where}" if where else "", ", ".join(model.model_fields)
         return f"key {last!r}{place} is unknown (value {first['input']!r}): choose from {known}"
     if first["type"] == "invalid_key":
         return f"key {first['input']!r} in {where or 'config'} is not text: put it in quotes, or correct it"
     if first["type"] == "missing":
         return f"{where or 'config'} lacks the key {last!r}: add it"
+    if first["type"].startswith("union_tag"):
+        given = first["input"].get("kind") if isinstance(first["input"], dict) else first["input"]
+        return f"{key}/kind is {given!r}, but must be one of {', '.join(METHODS)}"
     message = re.sub(r"^(Input|List|String|Dictionary) should", "must", first["msg"])
     if first["type"] == "value_error":
         message = str(first["ctx"]["error"])
-        if last in OPTIONS:  # the package's own message names the key and the value
+        if message.startswith(f"{last} "):  # the package's own message names the key and the value
             return f"{where}: {message}" if where else message
     return f"{key} is {first['input']!r}, but {message}"

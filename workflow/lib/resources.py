@@ -44,12 +44,16 @@ def seconds(study: Study, dataset: str, scheme: str, kernel: str) -> float:
 
 def request(study: Study, dataset: str, scheme: str, kernel: str, attempt: int = 1) -> dict[str, int]:
     """What one run asks a scheduler for: GPUs, minutes, and memory of the host."""
-    device, more = study.settings["device"], 1 if attempt == 1 else RETRY
-    needed = START_UP_S + SAFETY * seconds(study, dataset, scheme, kernel)
     n_particles = study.run_config(dataset, scheme, kernel).sampler.particles
-    particles = COPIES * BYTES_PER_PARTICLE * n_particles / 2**20
+    expected = seconds(study, dataset, scheme, kernel)
+    return request_for(study.settings["device"], expected, n_particles, attempt)
+
+
+def request_for(device: str, seconds: float, n_particles: int, attempt: int) -> dict[str, int]:
+    """The same, of a run that is expected to take so long."""
+    more, particles = 1 if attempt == 1 else RETRY, COPIES * BYTES_PER_PARTICLE * n_particles / 2**20
     return {
         "gpu": 0 if device == "cpu" else 1,
-        "runtime": more * math.ceil(needed / 60),
+        "runtime": more * math.ceil((START_UP_S + SAFETY * seconds) / 60),
         "mem_mb": more * math.ceil(MEMORY_MB[device] + particles),
     }

@@ -14,8 +14,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lib.config import RUN_KEYS, SAMPLER_KEYS, Config, ConfigError, Scale, describe
+from lib.config import Config, ConfigError, Scale, describe
 from lib.datasets import IMAGES, OF_BUILT_IN_NETWORKS, PUBLISHED, Dataset
+from lib.fields import RUN_KEYS, SAMPLER_KEYS
 from smcda.config import ADAPTIVE, RunConfig, SamplerConfig
 from smcda.errors import BadInput
 from smcda.models.lenet import MODELS
@@ -237,7 +238,7 @@ def resolve(config: dict[str, Any]) -> Study:
         raise ConfigError(" ".join(describe(error).split())) from None
     if model.scale not in model.scales:
         raise ConfigError(f"scale is {model.scale!r}, but must be one of {', '.join(model.scales)}")
-    config.update(model.model_dump(exclude={*Scale.model_fields, "scales"}))
+    config.update(model.model_dump(exclude={*Scale.model_fields, "scales", "small_data"}))
     chosen = model.scales[model.scale].model_dump(exclude_unset=True)
     overrides = model.model_dump(exclude_unset=True, include=set(Scale.model_fields))
     settings, entries = defaults() | chosen | overrides, {}

@@ -22,6 +22,8 @@ from lib.config import ConfigError
 from lib.datasets import NETWORKS
 from lib.resources import request, sampling_cost
 from lib.script import WORKFLOW, prefer_own_commands, sources
+from lib.small_config import FOREIGN
+from lib.small_grid import resolve_small
 from lib.study import protect, resolve
 from smcda._io import write_text
 from smcda.watch.runs import PLAN
@@ -29,6 +31,7 @@ from smcda.watch.runs import PLAN
 PAPER = Path("paper")
 
 try:
+    SMALL_STUDY = resolve_small(config)
     STUDY = resolve(config)
 except ConfigError as error:
     raise WorkflowError(f"config: {error}") from None
@@ -71,7 +74,14 @@ def asks_for(resource):
     return ask
 
 
-RESOURCES = {name: asks_for(name) for name in ("gpu", "runtime", "mem_mb")}
+def asks_for_small(resource):
+    """What a run of the small-data study asks a scheduler for."""
+    return lambda wildcards, attempt: SMALL_STUDY.request(wildcards.cell, attempt)[resource]
+
+
+ASKED = ("gpu", "runtime", "mem_mb")
+RESOURCES = {name: asks_for(name) for name in ASKED}
+SMALL_RESOURCES = {name: asks_for_small(name) for name in ASKED}
 
 
 LOCK = FileLock(".snakemake/smcda.lock")
@@ -91,6 +101,9 @@ def keep_others_out():
 # Their files are no part of the study's summary, figures, tables and paper, or are made from the reference data.
 UNPROTECTED = {"reference_study", "reference_table", "reference_figure", "reference"}
 UNPROTECTED |= {"compare", "curvature", "curvatures"}
+SAMPLING_SMALL = {"small_data_smc", "small_data_baseline"}
+UNPROTECTED |= SAMPLING_SMALL | {"small_data", "small_data_images", "small_data_runs"}
+UNPROTECTED |= {"small_data_table", "small_data_figure", "kept_small_data_table", "kept_small_data_figure"}
 
 
 def keep_finished():
@@ -111,15 +124,18 @@ def keep_finished():
                 records |= protect(studies, Path(out(file)))
     except ConfigError as error:
         raise WorkflowError(str(error)) from None
-    runs = [job for job in workflow.dag.jobs if job.rule.name == "run"]
+    of_other_code = any(each.get("numerics") != NUMERICS for each in records.values())
+    because = ", because the sampler's code changed" * of_other_code
+    warn_of_reruns({"run"}, STUDY.folder, f"{because} (give study=NAME to keep them)")
+    warn_of_reruns(SAMPLING_SMALL, SMALL_STUDY.folder, " (give output_dir=DIR to keep them)")
+
+
+def warn_of_reruns(rules_that_sample, folder, advice):
+    """Announce in one line how many finished runs will be made again."""
+    runs = [job for job in workflow.dag.jobs if job.rule.name in rules_that_sample]
     finished = [job for job in runs if Path(job.output.metrics).exists()]
     if n_again := sum(map(workflow.dag.needrun, finished)):
-        of_other_code = any(each.get("numerics") != NUMERICS for each in records.values())
-        because = ", because the sampler's code changed" * of_other_code
-        logger.warning(
-            f"{n_again} of {len(finished)} finished runs of {STUDY.folder} will be made again{because}"
-            " (give study=NAME to keep them)"
-        )
+        logger.warning(f"{n_again} of {len(finished)} finished runs of {folder} will be made again{advice}")
 
 
 def write_plan():

@@ -18,6 +18,7 @@ rule numbers:
         reference=REFERENCE["runs"],
         traces=REFERENCE["traces"],
         ablations=PAPER / "reference" / "ablations.csv",
+        small_data=KEPT_SMALL,
         published=PUBLISHED,
         published_settings=PUBLISHED_SETTINGS,
         source=sources("collect_numbers.py"),

@@ -84,8 +84,9 @@ use rule figure as reference_figure with:
 
 rule reference:
     input:
-        tables=expand(rules.reference_table.output.tex, table=REFERENCE_TABLES),
-        figures=expand(rules.reference_figure.output.pdf, figure=["cost", "learning_curves"]),
+        tables=expand(rules.reference_table.output.tex, table=REFERENCE_TABLES) + SMALL_OF_PAPER["tables"],
+        figures=expand(rules.reference_figure.output.pdf, figure=["cost", "learning_curves"])
+        + SMALL_OF_PAPER["figures"],
         summary=rules.reference_study.output,
 
 

@@ -1,7 +1,7 @@
 r"""Every number that the text of the paper mentions, as ``\smcdadef{key}{text}``.
 
 Keys begin with `settings` (this build), `published/settings`, `published` (cells of the published table),
-`published/clock` (what follows from its seconds) or `reference` (the data in paper/reference). Cells are
+`published/clock` (what follows from its seconds), or `reference`, `small_data` (paper/reference). Cells are
 named ``<dataset>/<scheme>/<kernel>/<metric>[_std]``.
 """
 
@@ -19,6 +19,8 @@ from lib.latex import grouped, inline_math, setting
 from lib.published import NATS, POINT, n_within
 from lib.reference import MAIN, STUDIES, mean_scores, read_reference, select_study
 from lib.script import run_script
+from lib.small_data import read_small_data
+from lib.small_tables import numbers as small_data_numbers
 from lib.tables import extremes, printed, published_speedup, read_cells
 
 from smcda.config import DEFAULT_PRIOR_SCALE, FAN_IN, HIERARCHICAL, PriorScale, SamplerConfig, gain_of
@@ -152,6 +154,7 @@ def main(job: Any) -> None:
         "published/clock": clock_numbers(published, published_settings),
         "reference": reference_numbers(read_reference(job.input.reference), published)
         | choice_numbers(files),
+        "small_data": small_data_numbers(read_small_data(Path(given.small_data))),
     }
     with Path(job.output.tex).open("w") as tex:
         for part, numbers in parts.items():
