@@ -2,8 +2,9 @@
 
 python tools/draw_docs_images.py [PAGE ...]
 
-Each page's Python runs as it stands (`run_pages`), and its picture is drawn from the names that are left.
-Pages that are named, such as `start`, are drawn alone.
+Each page's Python runs as it stands, its picture is drawn from the names that are left, and what it printed
+is written into the page as `run_pages` does, so that text and picture are of one run. Pages that are named,
+such as `start`, are drawn alone.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ import numpy as np
 
 mpl.use("agg")
 import matplotlib.pyplot as plt  # noqa: E402
-from run_pages import run_blocks  # noqa: E402
+from run_pages import run_blocks, with_outputs  # noqa: E402
 
 DOCS = Path(__file__).parents[1] / "docs"
 IMAGES = DOCS / "images"
@@ -101,13 +102,14 @@ def logistic_nuts(names: Names) -> None:
 def extend(names: Names) -> None:
     """Effect and surprise by month."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 2.8))
-    history = names["history"]
-    months = [row[0][:3] for row in history]
-    left.errorbar(months, [row[1] for row in history], [2 * row[2] for row in history], fmt="o")
+    months, history = list(names["months"]), names["history"]
+    effects = [result.summary()["effect[0]"] for result in history]
+    surprises = -np.diff([result.log_evidence for result in history]) / 200
+    left.errorbar(months, [row["mean"] for row in effects], [2 * row["sd"] for row in effects], fmt="o")
     left.axhline(0.4, color="grey", ls=":")
-    left.set(title="effect, mean and two sd")
-    right.bar(months[1:], [row[3] for row in history[1:]], width=0.6)
-    right.set(title="surprise, nats per customer", ylim=(min(r[3] for r in history[1:]) - 0.3, None))
+    left.set(title="effect: mean and two standard deviations")
+    right.plot(months[1:], surprises, "o-", color="C1")
+    right.set(title="surprise, nats per customer", xlim=(-0.5, len(months) - 1.5))
     save(figure, "extend")
 
 
@@ -152,10 +154,12 @@ def main() -> None:
         page, draw = PAGES[name]
         names: Names = {"__name__": name}
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-            list(run_blocks((DOCS / page).read_text(), names))
+            text = (DOCS / page).read_text()
+            ran = list(run_blocks(text, names))
             with plt.rc_context(STYLE):
                 draw(names)
-        print(f"drew {name}")
+        (DOCS / page).write_text(with_outputs(text, ran))
+        print(f"drew {name}", flush=True)
 
 
 if __name__ == "__main__":
