@@ -27,7 +27,7 @@ PAGES = sorted(
 )
 
 
-@pytest.mark.parametrize("page", map(str, PAGES))
+@pytest.mark.parametrize("page", [str(page) for page in PAGES])
 def test_the_code_of_a_page_prints_what_the_page_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text, names = (DOCS / page).read_text(), {"__name__": "page"}
