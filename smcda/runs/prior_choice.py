@@ -84,6 +84,7 @@ class PriorChoice:
         if numbers:
             axes.set_xscale("log")
         axes.set_xticks(list(places.values()), [str(scale) for scale in places])
+        axes.minorticks_off()  # a logarithmic axis would label them between the scales
         axes.set_xlabel("prior scale")
         axes.set_ylabel("log evidence", color="C0")
         if self.scale is not None:
