@@ -30,8 +30,11 @@ def check_data(x: Any, y: Any, split: str = "") -> tuple[Any, Any]:
         rest = "".join(f" and {name} {length}" for name, length in others)
         raise BadInput(f"{first} has {length} examples{rest}: give as many of each, and at least one")
     for name, array in data.items():
-        if not np.issubdtype(array.dtype, np.number) and array.dtype != bool:
+        # Asked of JAX, which also knows bfloat16.
+        if not jax.dtypes.issubdtype(array.dtype, np.number) and array.dtype != bool:
             raise BadInput(f"{name} is of type {array.dtype}, but must be numbers: encode it")
+        if array.dtype.itemsize > {"f": 8, "c": 16}.get(array.dtype.kind, array.dtype.itemsize):
+            raise BadInput(f"{name} is of type {array.dtype}, which JAX does not have: convert it to float64")
         bad = np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
         if bad.size:
             rows = "rows have" if bad.size > 1 else "row has"
@@ -39,7 +42,7 @@ def check_data(x: Any, y: Any, split: str = "") -> tuple[Any, Any]:
                 f"{bad.size} {rows} a value in {name} that is not finite, first row {bad[0]}: remove it"
             )
         _check_range(name, array)
-    return jax.tree.map(np.asarray, (x, y))
+    return jax.tree.unflatten(jax.tree.structure((x, y)), list(data.values()))
 
 
 def _array(name: str, leaf: Any) -> np.ndarray:
@@ -51,7 +54,8 @@ def _array(name: str, leaf: Any) -> np.ndarray:
             f"{name} is of type {type(leaf).__name__}, but must be an array with one row per example: "
             "use numpy.asarray"
         )
-    return array
+    # Files such as FITS have another byte order, which JAX does not take.
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _check_range(name: str, array: np.ndarray) -> None:

@@ -11,6 +11,7 @@ CODE = """
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import linen as nn
 from smcda import BadInput, Model, SamplerConfig, Start, from_flax, likelihoods, priors, run, sample
 
 x = np.ones((9, 3), np.float32)
@@ -36,6 +37,7 @@ for call, words in (
     (lambda: run(model, [x, y]), "data must be a pair (x, y)"),
     (lambda: run(model, (x, y), test=x), "test must be a pair (x, y)"),
     (lambda: from_flax(3, x, likelihoods.poisson(), priors.normal()), "int is not a Flax module"),
+    (lambda: from_flax(nn.Dense, x, gaussian, priors.normal()), "Dense is a class, but must be a module of"),
     (lambda: go(None), "predict is of type NoneType, but must be a function of (parameters, x)"),
     (lambda: go(likelihood=None), "likelihood is of type NoneType, but must be one of smcda.likelihoods"),
     (lambda: go(likelihood=likelihoods.gaussian), "likelihood is of type function, but must be one of"),
