@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from flax import linen
 
@@ -94,7 +95,7 @@ def _one_like(examples: Any) -> jax.ShapeDtypeStruct:
         )
     # A data frame has a type per column.
     kind = examples.dtype if hasattr(examples, "dtype") else np.asarray(examples).dtype
-    if not (jax.dtypes.issubdtype(kind, np.number) or jax.dtypes.issubdtype(kind, np.bool_)):
+    if not (jnp.issubdtype(kind, np.number) or jnp.issubdtype(kind, np.bool_)):
         raise BadInput(f"example_x is of type {kind}, but must be numbers: encode it")
     return jax.ShapeDtypeStruct(
         (1, *examples.shape[1:]), jax.dtypes.canonicalize_dtype(np.dtype(kind).newbyteorder("="))

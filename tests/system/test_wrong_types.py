@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
-from smcda import BadInput, Model, SamplerConfig, Start, from_flax, likelihoods, priors, run, sample
+from smcda import BadInput, Model, Result, SamplerConfig, Start, from_flax, likelihoods, priors, run, sample
 
 x = np.ones((9, 3), np.float32)
 y = x[:, 0]
@@ -30,6 +30,8 @@ def density(p, x, y):
 
 each = {"w": priors.from_log_density(lambda key: jax.random.normal(key, (3,)), lambda a: -a**2)}
 model = Model(predict, gaussian, prior)
+result = go(config=SamplerConfig(particles=5, max_moves=1))
+result.save("result.npz")
 
 for call, words in (
     (lambda: run(predict, (x, y)), "model is of type function, but must be a Model"),
@@ -52,6 +54,11 @@ for call, words in (
     (lambda: go(config=SamplerConfig(kernel=3)), "kernel int is not"),
     (lambda: go(callbacks=predict), "callbacks must be a list of functions: [function]"),
     (lambda: go(callbacks=[3]), "callbacks must be a list of functions: [function]"),
+    (lambda: result.resample(1.5), "n is 1.5, but must be a whole number of at least 1: 5 is the default"),
+    (lambda: result.resample("all"), "n is 'all', but must be a whole number"),
+    (lambda: Result.load("result.npz", 3), "model is of type int, but must be the Model that was sampled"),
+    (lambda: Result.load("result.npz", model, x), "data must be a pair (x, y)"),
+    (lambda: priors.fan_in("wide"), "the gain of a fan_in prior must be numbers: could not convert string"),
     (lambda: go(seed="1"), "seed is '1', but must be a whole number"),
 ):
     try:
@@ -63,5 +70,5 @@ for call, words in (
 """
 
 
-def test_wrong_types_from_python_are_one_clear_line():
-    subprocess.run([sys.executable, "-c", CODE], check=True)
+def test_wrong_types_from_python_are_one_clear_line(tmp_path):
+    subprocess.run([sys.executable, "-c", CODE], check=True, cwd=tmp_path)
