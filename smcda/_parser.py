@@ -23,7 +23,11 @@ class Parser(argparse.ArgumentParser):
         if self.add_options is not None:
             self.add_options, add_options = None, self.add_options
             add_options(self)
-        return super().parse_known_args(args, namespace)
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            # Here, because the parser of the command knows its own help.
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
         self.exit(BadInput.exit_code, f"{self.prog}: {message} (see {self.prog} --help)\n")
@@ -50,9 +54,11 @@ def add_option(group: argparse._ActionsContainer, option: Option) -> None:
         return
 
     def parse(text: str) -> Any:
-        return text if option.is_word(text) else option.kind(text)
+        try:
+            return text if option.is_word(text) else option.kind(text)
+        except ValueError:
+            return option.check(text)  # which refuses it, and knows the rule
 
-    parse.__name__ = option.kind.__name__  # argparse names it in "invalid int value"
     group.add_argument(
         name,
         type=parse,

@@ -30,6 +30,8 @@ def look_up(table: str | Mapping[str, Any], value: Any) -> Any:
 def load_object(reference: str) -> Any:
     """Import ``file.py:name`` or ``package.module:name``; what goes wrong is one line."""
     place, _, name = reference.rpartition(":")
+    if not (place and name):
+        raise BadInput(f"{reference!r} names no object: give file.py:name or package.module:name")
     try:
         module = _load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     except BadInput:

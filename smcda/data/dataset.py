@@ -59,7 +59,9 @@ def load(path: Path) -> Dataset:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("it is one array, not an archive of several")
             keys = [key for key in (*ARRAYS, "name", "sha256") if key in archive]
-            found = {key: np.asarray(archive[key]) for key in keys}
+            found = {key: _array(path, key, archive) for key in keys}
+    except BadInput:
+        raise
     except Exception as error:  # numpy and zipfile raise nearly anything on damaged or foreign files
         # NumPy's advice to unpickle a file is no advice of ours.
         reason = "it is not an archive of arrays" if "pickle" in str(error) else error
@@ -79,6 +81,15 @@ def load(path: Path) -> Dataset:
     if recorded != dataset.sha256:
         raise BadInput(f"{path} was altered: sha256 {dataset.sha256}, recorded {recorded}; write it again")
     return dataset
+
+
+def _array(path: Path, key: str, archive: np.lib.npyio.NpzFile) -> np.ndarray:
+    try:
+        return np.asarray(archive[key])
+    except ValueError as error:
+        if "Object arrays" not in str(error):
+            raise
+        raise BadInput(f"{path}: {key} is of type object, but must be numbers: encode it") from error
 
 
 def checked(where: str, name: str, arrays: dict[str, np.ndarray]) -> Dataset:

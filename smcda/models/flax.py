@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from flax import linen
 
 from smcda._plugins import call
@@ -69,6 +71,8 @@ def parameters_of(module: Module, example_x: Any) -> tuple[Shapes, Callable[...,
     if is_nnx(module):
         return _of_nnx(module)
     if not isinstance(module, linen.Module):
+        if isinstance(module, type):
+            raise BadInput(f"{module.__name__} is a class, but must be a module of it: {module.__name__}()")
         raise BadInput(f"{type(module).__name__} is not a Flax module: give one of flax.linen or flax.nnx")
     example = jax.tree.map(_one_like, example_x)
     what = f"{type(module).__name__} of {described(example)}"
@@ -89,7 +93,13 @@ def _one_like(examples: Any) -> jax.ShapeDtypeStruct:
             f"example_x has a {type(examples).__name__}, but must be an array with one row per example: "
             "use numpy.asarray"
         )
-    return jax.ShapeDtypeStruct((1, *examples.shape[1:]), jax.dtypes.canonicalize_dtype(examples.dtype))
+    # A data frame has a type per column.
+    kind = examples.dtype if hasattr(examples, "dtype") else np.asarray(examples).dtype
+    if not (jnp.issubdtype(kind, np.number) or jnp.issubdtype(kind, np.bool_)):
+        raise BadInput(f"example_x is of type {kind}, but must be numbers: encode it")
+    return jax.ShapeDtypeStruct(
+        (1, *examples.shape[1:]), jax.dtypes.canonicalize_dtype(np.dtype(kind).newbyteorder("="))
+    )
 
 
 def _of_nnx(module: Any) -> tuple[Shapes, Callable[..., Any]]:

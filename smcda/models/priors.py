@@ -102,11 +102,7 @@ def _independent(
     log_density: Callable[..., Array],
 ) -> Prior:
     """A location-scale family in every coordinate; `difference` and `log_density` are those of one leaf."""
-    mean, scale = _numbers(name, "mean", mean), _numbers(name, "scale", scale)
-    if not all(np.all((leaf > 0) & np.isfinite(leaf)) for leaf in jax.tree.leaves(scale)):
-        raise BadInput(f"the scale of a {name} prior must be above 0 and finite everywhere: choose another")
-    if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(mean)):
-        raise BadInput(f"the mean of a {name} prior must be finite everywhere: choose another")
+    mean, scale = _numbers(name, "mean", mean), _numbers(name, "scale", scale, above=0.0)
 
     def for_shapes(shapes: Shapes) -> Prior:
         n_parameters, unravel = unravelling(shapes)
@@ -136,12 +132,15 @@ def _independent(
     return for_shapes(scale if isinstance(mean, np.ndarray) and mean.ndim == 0 else mean)
 
 
-def _numbers(name: str, what: str, values: Parameters) -> Parameters:
+def _numbers(name: str, what: str, values: Parameters, above: float = -math.inf) -> Parameters:
     try:
-        return jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), values)
+        numbers = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), values)
     except (TypeError, ValueError) as error:
-        reason = " ".join(str(error).splitlines()[:1])
-        raise BadInput(f"the {what} of a {name} prior must be numbers: {reason}") from None
+        raise BadInput(f"the {what} of a {name} prior must be numbers: {error}") from None
+    rule = "finite and above 0" if above == 0 else "finite"
+    for bad in [b for leaf in jax.tree.leaves(numbers) for b in leaf[~((leaf > above) & (leaf < math.inf))]]:
+        raise BadInput(f"the {what} of a {name} prior is {bad:g}, but must be {rule}: choose another")
+    return numbers
 
 
 def _extend(name: str, values: Parameters, shapes: Shapes) -> Parameters:
@@ -159,7 +158,7 @@ def _extend(name: str, values: Parameters, shapes: Shapes) -> Parameters:
 
 def _common(values: Parameters) -> Any:
     """The number that all leaves are, or None."""
-    distinct = np.unique(np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(values)]))
+    distinct = np.unique(np.concatenate([*map(np.ravel, jax.tree.leaves(values))]))
     return distinct[0] if distinct.size == 1 else None
 
 
@@ -176,6 +175,7 @@ def fan_in(gain: float = 1.0) -> Prior:
     ``bias``; fan_in is the product of all but the kernel's last axis. What has no kernel beside it counts as
     a layer of fan_in 1.
     """
+    _numbers("fan_in", "gain", gain, above=0.0)
 
     def for_shapes(shapes: Shapes) -> Prior:
         return normal(0.0, layer_scales(shapes, gain)).for_shapes(shapes)  # pyright: ignore[reportOptionalCall]

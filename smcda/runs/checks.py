@@ -17,21 +17,10 @@ from smcda.smc.batches import count
 
 def check_data(x: Any, y: Any, split: str = "") -> tuple[Any, Any]:
     """The data as host arrays; refuses lengths that differ, none, and values that are not finite numbers."""
-    data = {}
-    for name, tree in (("x", x), ("y", y)):
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-            name_of_leaf = f"{split}{name}{jax.tree_util.keystr(path)}"
-            data[name_of_leaf] = _array(name_of_leaf, leaf)
-    lengths = {name: len(array) for name, array in data.items()}
-    if not any(name.startswith(f"{split}x") for name in data):
-        raise BadInput(f"{split}x has no array: give inputs, one row per example")
-    if len(set(lengths.values())) != 1 or 0 in lengths.values():
-        (first, length), *others = lengths.items()
-        rest = "".join(f" and {name} {length}" for name, length in others)
-        raise BadInput(f"{first} has {length} examples{rest}: give as many of each, and at least one")
+    data = _arrays({f"{split}x": x, f"{split}y": y})
+    _check_lengths(data, least=1)
     for name, array in data.items():
-        if not np.issubdtype(array.dtype, np.number) and array.dtype != bool:
-            raise BadInput(f"{name} is of type {array.dtype}, but must be numbers: encode it")
+        _check_type(name, array)
         bad = np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
         if bad.size:
             rows = "rows have" if bad.size > 1 else "row has"
@@ -39,7 +28,29 @@ def check_data(x: Any, y: Any, split: str = "") -> tuple[Any, Any]:
                 f"{bad.size} {rows} a value in {name} that is not finite, first row {bad[0]}: remove it"
             )
         _check_range(name, array)
-    return jax.tree.map(np.asarray, (x, y))
+    return jax.tree.unflatten(jax.tree.structure((x, y)), list(data.values()))
+
+
+def _arrays(trees: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The leaves of inputs and perhaps outputs as host arrays, by their names."""
+    data = {}
+    for tree in trees:
+        leaves = jax.tree_util.tree_leaves_with_path(trees[tree])
+        named = {f"{tree}{jax.tree_util.keystr(path)}": leaf for path, leaf in leaves}
+        data |= {name: _array(name, leaf) for name, leaf in named.items()}
+        if not data:
+            raise BadInput(f"{tree} has no array: give inputs, one row per example")
+    return data
+
+
+def _check_lengths(data: dict[str, np.ndarray], least: int = 0) -> None:
+    lengths = {name: len(array) for name, array in data.items()}
+    if len(set(lengths.values())) != 1 or min(lengths.values()) < least:
+        (first, length), *others = lengths.items()
+        rest = "".join(f" and {name} {length}" for name, length in others)
+        raise BadInput(
+            f"{first} has {length} examples{rest}: give as many of each" + ", and at least one" * least
+        )
 
 
 def _array(name: str, leaf: Any) -> np.ndarray:
@@ -51,7 +62,16 @@ def _array(name: str, leaf: Any) -> np.ndarray:
             f"{name} is of type {type(leaf).__name__}, but must be an array with one row per example: "
             "use numpy.asarray"
         )
-    return array
+    # Files such as FITS have another byte order, which JAX does not take.
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _check_type(name: str, array: np.ndarray) -> None:
+    # Asked of JAX, which also knows bfloat16.
+    if not jnp.issubdtype(array.dtype, np.number) and array.dtype != bool:
+        raise BadInput(f"{name} is of type {array.dtype}, but must be numbers: encode it")
+    if array.dtype.itemsize > {"f": 8, "c": 16}.get(array.dtype.kind, array.dtype.itemsize):
+        raise BadInput(f"{name} is of type {array.dtype}, which JAX does not have: convert it to float64")
 
 
 def _check_range(name: str, array: np.ndarray) -> None:
@@ -128,6 +148,19 @@ def check_foreign(model: Model, x: Any, test: Any, foreign: Any) -> Any:
         raise BadInput("ood needs test data to tell foreign inputs from: give them, or leave it out")
     foreign, _ = check_data(foreign, None, "ood ")
     return check_like(foreign, x, "ood ")
+
+
+def check_inputs(model: Model, x: Any, known: Any = None) -> Any:
+    """Inputs to predict for, as host arrays; refuses what is unlike known ones, or the model can't take."""
+    arrays = _arrays({"x": x})
+    for name, array in arrays.items():
+        _check_type(name, array)
+    _check_lengths(arrays)
+    x = jax.tree.unflatten(jax.tree.structure(x), list(arrays.values()))
+    x = x if known is None else check_like(x, known)
+    flat = flattened(model.joint_prior)
+    _shape(lambda p, x: model.outputs(flat.unravel(p), x), flat, _first(x, max(1, count(x))))
+    return x
 
 
 def check_model(model: Model, flat: Flattened, x: Any, y: Any, micro_batch: int) -> None:

@@ -12,11 +12,12 @@ import numpy as np
 from jaxtyping import Float
 
 from smcda._io import atomic_write
+from smcda.config import check_run_options
 from smcda.errors import BadInput
 from smcda.models.base import Model
 from smcda.models.flat import Parameters, flattened, parameter_shapes, ravel, sampled_shapes, unravelling
 from smcda.parallel.plan import few_at_once, particle_outputs
-from smcda.runs.checks import check_like
+from smcda.runs.checks import check_data, check_inputs
 from smcda.runs.diagnostics import Diagnostic
 from smcda.runs.evaluation import particle_log_likelihood, predict
 from smcda.runs.structure import from_json, to_json
@@ -76,7 +77,7 @@ class Result:
                 "this model has no predictive: sample a Model with a likelihood that has one, such as "
                 "likelihoods.gaussian()"
             )
-        x = jax.tree.map(np.asarray, x) if self.data is None else check_like(x, self.data[0])
+        x = check_inputs(model, x, None if self.data is None else self.data[0])
         flat = flattened(model.joint_prior)
         outputs = particle_outputs(model, flat, few_at_once(len(self.weights), flat.n_parameters))
         return predict(model, outputs, x, self.particles, self._log_weights())
@@ -84,8 +85,11 @@ class Result:
     def resample(self, n: int | None = None, seed: int = 0) -> "Result":
         """The posterior as `n` equally weighted particles (systematic resampling); by default as many."""
         n = len(self.weights) if n is None else n
-        if n < 1:
-            raise BadInput(f"n is {n}, but must be at least 1")
+        if not isinstance(n, int | np.integer) or n < 1:
+            raise BadInput(
+                f"n is {n!r}, but must be a whole number of at least 1: {len(self.weights)} is the default"
+            )
+        check_run_options(seed=seed)
         cumulated = np.cumsum(np.asarray(self.weights, np.float64))
         places = (np.random.default_rng(seed).uniform() + np.arange(n)) / n * cumulated[-1]
         rows = np.minimum(np.searchsorted(cumulated, places, side="right"), len(cumulated) - 1)
@@ -159,6 +163,12 @@ class Result:
             data: ``(x, y)`` that it was sampled from, for `extend`.
 
         """
+        if not isinstance(model, Model | None):
+            raise BadInput(f"model is of type {type(model).__name__}, but must be the Model that was sampled")
+        if data is not None:
+            if not isinstance(data, tuple) or len(data) != 2:
+                raise BadInput("data must be a pair (x, y); y may be None")
+            data = check_data(*data)
         try:
             with np.load(path, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}

@@ -116,9 +116,8 @@ def users_own(config: RunConfig, x: Any, y: Any) -> Model:
                 )
         return made
     if not (isinstance(made, linen.Module) or is_nnx(made)):
-        raise BadInput(
-            f"model {config.model} gives {type(made).__name__}, not a Flax module or a smcda.Model"
-        )
+        found = f"the class {made.__name__}" if isinstance(made, type) else type(made).__name__
+        raise BadInput(f"model {config.model} gives {found}, not a Flax module or a smcda.Model")
     name = config.likelihood
     if name is None:
         if y.ndim != 1 or not np.issubdtype(y.dtype, np.integer):

@@ -70,7 +70,7 @@ def test_the_checksum_that_failed_is_told(tmp_path):
         ({"test_y": ARRAYS["test_y"][:, None]}, ["test_y", "(3, 1)"]),
         ({"test_x": ARRAYS["test_x"][:0], "test_y": ARRAYS["test_y"][:0]}, ["test_x", "at least 1"]),
         ({"train_y": np.array([5, 0, 10, 1, 5], np.uint8)}, ["train_y", "label 10", "0 to 9"]),
-        ({"train_x": np.array([{}] * 5)}, ["not an archive of arrays", "numpy.savez"]),
+        ({"train_x": np.array([{}] * 5)}, ["train_x is of type object", "encode it"]),
         ({"train_x": np.uint8(3)}, ["train_x", "()"]),
     ],
 )

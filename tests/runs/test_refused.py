@@ -127,6 +127,22 @@ CASES = {
     ),
     # Priors and starts.
     "prior of text": (lambda: priors.normal(0.0, "a"), "scale of a normal prior must be numbers"),
+    "scale of zero": (
+        lambda: priors.normal(scale={"a": 1.0, "b": [2.0, 0.0]}),
+        "is 0, but must be finite and",
+    ),
+    "scale below zero": (
+        lambda: priors.laplace(scale=-2),
+        "laplace prior is -2, but must be finite and above",
+    ),
+    "endless mean": (
+        lambda: priors.normal(np.inf),
+        "mean of a normal prior is inf, but must be finite: choose",
+    ),
+    "gain of zero": (
+        lambda: priors.fan_in(0),
+        "the gain of a fan_in prior is 0, but must be finite and above",
+    ),
     "no prior": (lambda: go(prior={}), "prior is empty"),
     "nothing to sample": (lambda: go(prior={"w": priors.normal(np.zeros(0))}), "prior draws no parameters"),
     "density fails": (lambda: go(prior=of_density(lambda a: a["w"])), "log-density of the prior failed: Typ"),

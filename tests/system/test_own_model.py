@@ -164,6 +164,7 @@ REFUSED = {
     "factory exits": ("mlp", "exits", [], "SystemExit: 3"),
     "model exits": ("mlp", "quits", [], "the model fails on float32 (50, 10): SystemExit: 5"),
     "factory gives nothing": ("mlp", "nothing", [], "gives NoneType, not a Flax module or a smcda.Model"),
+    "factory gives a class": ("mlp", "a_class", [], "gives the class Mlp, not a Flax module or a"),
     "no factory": ("mlp", "not_callable", [], "failed: TypeError"),
     "no such name": ("mlp", "mlpp", [], "has no 'mlpp': it has"),
     "outputs do not fit": ("logistic", "ten_logits", [], "likelihood categorical: outputs of shape"),
@@ -217,6 +218,8 @@ def test_what_is_wrong_with_data_or_a_file_is_one_line_and_nothing_is_left(data,
         (tmp_path / "tested", f"{MODELS}:cnn", "test labels 1 to 5, but 5 logits"),
         (data / "mlp", f"{tmp_path / 'none.py'}:mlp", "none.py is not a file"),
         (data / "mlp", f"{tmp_path / 'broken.py'}:mlp", "can't be imported: SyntaxError"),
+        (data / "mlp", ":", "':' names no object: give file.py:name"),
+        (data / "mlp", f"{MODELS}:", "names no object"),
         (data / "mlp", "no.such.package:mlp", "can't be imported: ModuleNotFoundError"),
     ):
         likelihood = "categorical" if file.name == "tested" else "gaussian"

@@ -11,7 +11,8 @@ CODE = """
 import jax
 import jax.numpy as jnp
 import numpy as np
-from smcda import BadInput, Model, SamplerConfig, Start, from_flax, likelihoods, priors, run, sample
+from flax import linen as nn
+from smcda import BadInput, Model, Result, SamplerConfig, Start, from_flax, likelihoods, priors, run, sample
 
 x = np.ones((9, 3), np.float32)
 y = x[:, 0]
@@ -29,6 +30,8 @@ def density(p, x, y):
 
 each = {"w": priors.from_log_density(lambda key: jax.random.normal(key, (3,)), lambda a: -a**2)}
 model = Model(predict, gaussian, prior)
+result = go(config=SamplerConfig(particles=5, max_moves=1))
+result.save("result.npz")
 
 for call, words in (
     (lambda: run(predict, (x, y)), "model is of type function, but must be a Model"),
@@ -36,6 +39,7 @@ for call, words in (
     (lambda: run(model, [x, y]), "data must be a pair (x, y)"),
     (lambda: run(model, (x, y), test=x), "test must be a pair (x, y)"),
     (lambda: from_flax(3, x, likelihoods.poisson(), priors.normal()), "int is not a Flax module"),
+    (lambda: from_flax(nn.Dense, x, gaussian, priors.normal()), "Dense is a class, but must be a module of"),
     (lambda: go(None), "predict is of type NoneType, but must be a function of (parameters, x)"),
     (lambda: go(likelihood=None), "likelihood is of type NoneType, but must be one of smcda.likelihoods"),
     (lambda: go(likelihood=likelihoods.gaussian), "likelihood is of type function, but must be one of"),
@@ -50,6 +54,11 @@ for call, words in (
     (lambda: go(config=SamplerConfig(kernel=3)), "kernel int is not"),
     (lambda: go(callbacks=predict), "callbacks must be a list of functions: [function]"),
     (lambda: go(callbacks=[3]), "callbacks must be a list of functions: [function]"),
+    (lambda: result.resample(1.5), "n is 1.5, but must be a whole number of at least 1: 5 is the default"),
+    (lambda: result.resample("all"), "n is 'all', but must be a whole number"),
+    (lambda: Result.load("result.npz", 3), "model is of type int, but must be the Model that was sampled"),
+    (lambda: Result.load("result.npz", model, x), "data must be a pair (x, y)"),
+    (lambda: priors.fan_in("wide"), "the gain of a fan_in prior must be numbers: could not convert string"),
     (lambda: go(seed="1"), "seed is '1', but must be a whole number"),
 ):
     try:
@@ -61,5 +70,5 @@ for call, words in (
 """
 
 
-def test_wrong_types_from_python_are_one_clear_line():
-    subprocess.run([sys.executable, "-c", CODE], check=True)
+def test_wrong_types_from_python_are_one_clear_line(tmp_path):
+    subprocess.run([sys.executable, "-c", CODE], check=True, cwd=tmp_path)
