@@ -20,6 +20,7 @@ include: "workflow/rules/figures.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/reference.smk"
 include: "workflow/rules/paper.smk"
+include: "workflow/rules/report.smk"
 
 
 rule all:
@@ -29,6 +30,8 @@ rule all:
         rules.figures.input,
         rules.tables.input,
         PAPER_IF_TEX,
+        rules.pages.output,
+        rules.headlines.output,
 
 
 onstart:
