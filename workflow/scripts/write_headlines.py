@@ -58,7 +58,7 @@ def orders(study: Study) -> list[dict[str, Any]]:
 
 
 def against_full_batch(cells: pd.DataFrame) -> str:
-    """A row per scheme: how many times fewer gradients it takes, and its scores less the full batch's."""
+    """A row per scheme: how many times fewer gradients it takes, and its scores minus the full batch's."""
     keys, rows = list(cells.index), []
     metrics = dict.fromkeys(headline(cells, dataset) for dataset in axis(keys, 0))
 
@@ -66,14 +66,14 @@ def against_full_batch(cells: pd.DataFrame) -> str:
         full_batch = (key[0], "full_batch", key[2])
         return number(cells, key, f"{metric}_mean") - number(cells, full_batch, f"{metric}_mean")
 
-    for scheme in axis(keys, 1):
+    for scheme in [scheme for scheme in axis(keys, 1) if scheme != "full_batch"]:
         own = [key for key in keys if key[1] == scheme]
         row = {"scheme": label(scheme).title}
         row["gradients, times fewer"] = span((number(cells, key, "speedup_gradients") for key in own), 1)
         for metric in metrics:
             row[label(metric).name] = span((more(key, metric) for key in own), label(metric).decimals)
         rows.append(row)
-    return lay_out(pd.DataFrame(rows), 1) if "full_batch" in axis(keys, 1) and len(rows) > 1 else ""
+    return lay_out(pd.DataFrame(rows), 1) if rows and "full_batch" in axis(keys, 1) else ""
 
 
 def reference(comparison: pd.DataFrame) -> dict[str, Any]:
