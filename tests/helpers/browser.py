@@ -15,8 +15,9 @@ SWITCHES = (
     "disable-background-networking", "disable-component-update", "window-size=1500,1000",
     "host-resolver-rules=MAP * ~NOTFOUND",  # what is not in the file is missing
 )  # fmt: skip
-LOADED = "return document.readyState == 'complete' && [...document.images].every(i => i.complete)"
-BROKEN_IMAGES = "return [...document.images].filter(i => !i.naturalWidth).length"
+LOADED = """return document.readyState == 'complete' && document.title
+    && [...document.images].every(image => image.complete)"""
+BROKEN_IMAGES = "return [...document.images].filter(image => !image.naturalWidth).length"
 EMPTY_TABLES = """return [...document.querySelectorAll('table')].filter(
     t => ![...t.querySelectorAll('td')].some(cell => cell.textContent.trim())).length"""
 
@@ -37,7 +38,7 @@ def chromium(folder):
 
 
 class Reader:
-    """Opens a report's entries one by one."""
+    """Opens the entries of a report one by one, and keeps what was wrong in `problems`."""
 
     def __init__(self, driver, file):
         self.driver, self.problems = driver, []
@@ -54,28 +55,31 @@ class Reader:
         """Click on an element, wherever an animation has moved it."""
         self.driver.execute_script("arguments[0].click()", element)
 
-    def click(self, text):
-        """Click on the item of the menu that has a text."""
-        (item,) = (each for each in self.find("nav a") if each.text.strip() == text)
-        self.press(item)
+    def follow(self, text, within="nav"):
+        """Click on the link that has a text."""
+        (link,) = (each for each in self.find(f"{within} a") if each.text.strip() == text)
+        self.press(link)
 
     def home(self):
         self.press(self.find("nav ol a")[0])
-        self.wait(lambda: any(each.text == "Workflow" for each in self.find("nav li a")))
+        self.wait(lambda: self.find(".prose"))
 
     def categories(self):
         return self.driver.execute_script("return Object.keys(categories).sort()")
+
+    def n_entries(self):
+        return self.driver.execute_script("return Object.keys(results).length")
 
     def rows(self):
         return self.find("nav tbody tr")
 
     def open_category(self, category):
         self.home()
-        self.click(category)
+        self.follow(category)
         self.wait(self.rows)
 
     def check_page(self, name):
-        """Note what is wrong with the document that is open."""
+        """Note what is wrong with the document that is open; give its text."""
         self.wait(lambda: self.driver.execute_script(LOADED))
         if self.driver.execute_script(BROKEN_IMAGES):
             self.problems.append(f"{name}: missing image")
@@ -86,38 +90,46 @@ class Reader:
     def check_first_page(self):
         """Open the first page; give its text."""
         self.home()
-        text = self.check_page("first page")
         if self.find(".system-message"):
             self.problems.append("first page: its source is wrong")
-        return text
+        if self.find(".prose")[0].location["y"] < 0:
+            self.problems.append("first page: its top is out of reach")
+        return self.check_page("first page")
+
+    def check_statistics(self):
+        """Open the page of run times, which are drawn by a script."""
+        self.home()
+        self.follow("Statistics")
+        self.wait(lambda: self.find(".vega-embed canvas, .vega-embed svg"))
 
     def check_entries(self, category):
-        """Open every entry of a category and its description; give their texts by title."""
+        """Open every entry of a category, then its description; give the texts of the entries by title."""
         self.open_category(category)
-        texts = {}
-        for place in range(len(self.rows())):
-            title = self.rows()[place].find_element(By.CSS_SELECTOR, "td").text
-            before = self.find("iframe")
-            self.press(self.rows()[place].find_elements(By.CSS_SELECTOR, "a")[0])
-            self.wait(lambda before=before: self.find("iframe") and self.find("iframe") != before)
-            frame = self.find("iframe")[0]
-            kind, _, data = frame.get_attribute("src").partition(",")
-            if kind.startswith("data:text/html"):
-                self.driver.switch_to.frame(frame)
-                texts[title] = self.check_page(title)
-                if not self.find("table, img"):
-                    self.problems.append(f"{title}: shows nothing")
-                self.driver.switch_to.default_content()
-            elif not base64.b64decode(data).startswith(b"%PDF"):
-                self.problems.append(f"{title}: neither a page nor a document")
-            self.press(self.rows()[place].find_elements(By.CSS_SELECTOR, "a")[1])
-            self.wait(lambda: not self.rows() or "DESCRIPTION" in self.find("nav")[0].text.upper())
-            if not re.search(r"description\s+\S", self.find("nav")[0].text, re.IGNORECASE):
-                self.problems.append(f"{title}: no description")
-            self.open_category(category)
-        return texts
+        titles = [row.find_element(By.CSS_SELECTOR, "td").text for row in self.rows()]
+        return {title: self.check_entry(category, place, title) for place, title in enumerate(titles)}
 
-    def script_errors(self):
-        """Note what the browser's console holds."""
+    def check_entry(self, category, place, title):
+        self.open_category(category)
+        view, about = self.rows()[place].find_elements(By.CSS_SELECTOR, "a")
+        self.press(view)
+        (frame,) = self.wait(lambda: self.find("iframe"))
+        kind, _, data = frame.get_attribute("src").partition(",")
+        text = ""
+        if kind.startswith("data:text/html"):
+            self.driver.switch_to.frame(frame)
+            text = self.check_page(title)
+            if not self.find("table, img"):
+                self.problems.append(f"{title}: shows nothing")
+            self.driver.switch_to.default_content()
+        elif not base64.b64decode(data).startswith(b"%PDF"):
+            self.problems.append(f"{title}: neither a page nor a document")
+        self.press(about)
+        self.wait(lambda: not self.rows() or "SNAKEMAKE RULE" in self.find("nav")[0].text.upper())
+        if not re.search(r"description\s+\S", self.find("nav")[0].text, re.IGNORECASE):
+            self.problems.append(f"{title}: no description")
+        return text
+
+    def check_console(self):
+        """Note the script errors so far."""
         errors = [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
         self.problems += [f"script error: {message}" for message in errors]

@@ -153,5 +153,5 @@ def fill(template: str, **context: Any) -> str:
 
 def page(body: str, caption: Path, source: str) -> str:
     """A whole page: the caption's title, what it is about, the rest of the caption, and from where it is."""
-    text = publish_parts(caption.read_text(encoding="utf-8"), writer_name="html")
+    text = publish_parts(caption.read_text(encoding="utf-8"), writer="html")
     return fill("page", title=title_of(caption), body=body, caption=text["body"], source=source)
