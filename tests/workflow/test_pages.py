@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 import write_headlines
 from helpers.study import ROOT
-from lib.pages import REPORT, table_body
+from lib.captions import REPORT
+from lib.pages import table_body
 
 
 @pytest.fixture(autouse=True)

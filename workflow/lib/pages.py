@@ -16,12 +16,10 @@ import jinja2
 import pandas as pd
 from docutils.core import publish_parts
 
+from lib.captions import REPORT, title_of
 from lib.labels import METRICS, label
-from lib.script import WORKFLOW
 from lib.tables import CELL, rounded
 
-REPORT = WORKFLOW / "report"
-TEMPLATES = sorted(REPORT.glob("*.html.j2"))
 SPREADS = {"mean": "std", "ours": "sd", "published": "published_sd"}
 """Columns of standard deviations, by those of means that they stand beside."""
 
@@ -132,11 +130,6 @@ def figure_body(file: Path, title: str) -> str:
     """A picture, embedded."""
     data = base64.b64encode(file.read_bytes()).decode()
     return f'<img alt="{html.escape(title)}" src="data:image/png;base64,{data}">'
-
-
-def title_of(caption: Path) -> str:
-    """The first line of a caption."""
-    return caption.read_text(encoding="utf-8").partition("\n")[0]
 
 
 def fill(template: str, **context: Any) -> str:

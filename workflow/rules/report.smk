@@ -1,10 +1,8 @@
 """The report (`snakemake --report report.html`): every figure and table as a page that needs no other file.
 
-Title and caption of an entry are `workflow/report/<name>.rst`; those of the reference study share the study's.
-Categories begin with a number because the report sorts them by name.
+Title and caption of an entry are in `workflow/report`. Categories begin with a number because the report sorts
+them by name.
 """
-
-from lib.pages import REPORT, TEMPLATES, title_of
 
 RESULTS, NUMBERS, FULL_DATA = "1 Scores and cost", "4 All numbers", "5 Reference study"
 # What each page shows: its category and the file.
@@ -19,26 +17,10 @@ REFERENCE_PAGES |= {name: rules.reference_study.output[name] for name in ("summa
 PAGES |= {f"reference_{name}": (FULL_DATA, file) for name, file in REFERENCE_PAGES.items()}
 
 
-def caption_of(name):
-    """The file of an entry's title and caption."""
-    return REPORT / f"{name.removeprefix('reference_')}.rst"
-
-
-def in_report(name, category):
-    """A page as an entry of the report."""
-    caption = caption_of(name)
-    return report(
-        out(f"report/{name}.html"),
-        caption=f"../report/{caption.name}",
-        category=category,
-        labels={"result": title_of(caption)},
-    )
-
-
 rule pages:
     input:
         files=[file for _, file in PAGES.values()],
-        captions=map(caption_of, PAGES),
+        captions=[caption_of(name) for name in PAGES],
         templates=TEMPLATES,
         source=sources("make_pages.py"),
     output:

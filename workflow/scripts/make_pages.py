@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from lib.pages import figure_body, page, table_body, title_of
+from lib.captions import title_of
+from lib.pages import figure_body, page, table_body
 from lib.script import run_script
 
 
