@@ -33,6 +33,9 @@ MARKS: dict[str, tuple[str, Callable[[str], str]]] = {
 
 HEADS = {"n_seeds": "seeds", "n_runs": "runs", "n_train": "training examples", "n_test": "test examples"}
 HEADS |= {"n_parameters": "parameters", "what": "", "words": "", "final_range": "range of the last five"}
+HEADS |= {"within": "within tolerance", "within_4": "within, J = 4", "within_16": "within, J = 16"}
+HEADS |= {"baseline": "within, nothing changed", "std": "sd", "published_std": "sd, published"}
+ENDINGS = {"_without": "without it", "_sd_published": "sd, published", "_sd": "sd"}
 REPEATS = {"ablation": "change", "group": "change", "explanation": "words"}
 """Columns that repeat another one for programs, and that one."""
 
@@ -40,7 +43,7 @@ RUN = [*CELL, "seed"]
 UNPRINTED = re.compile(r"-?\d+\.(0|\d{5,}(e[+-]?\d+)?)")
 """Numbers as a program writes them."""
 
-NUMBERS = r"[-+±.,\d\s]*"
+NUMBERS = r"([-+±.,\d\s]|to|of)*"
 
 
 def shown(column: str, text: str) -> str:
@@ -73,6 +76,9 @@ def read_table(file: Path) -> pd.DataFrame:
 
 def head(name: str) -> str:
     """What a column is called."""
+    for ending, words in ENDINGS.items():
+        if name.endswith(ending):
+            return f"{head(name.removesuffix(ending))}, {words}"
     return html.escape(HEADS.get(name, label(name).name))
 
 
