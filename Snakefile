@@ -21,6 +21,7 @@ include: "workflow/rules/tables.smk"
 include: "workflow/rules/small_data.smk"
 include: "workflow/rules/reference.smk"
 include: "workflow/rules/paper.smk"
+include: "workflow/rules/report.smk"
 
 
 rule all:
@@ -30,6 +31,8 @@ rule all:
         rules.figures.input,
         rules.tables.input,
         PAPER_IF_TEX,
+        rules.pages.output,
+        rules.headlines.output,
 
 
 onstart:

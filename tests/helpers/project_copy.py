@@ -11,6 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PARTS = ("Snakefile", "config.yaml", "workflow", "profiles", "paper", "smcda")
 SNAKEMAKE = Path(sys.executable).with_name("snakemake")
+SPACED = ["output_dir=my results"]
+"""Config with which every path that a rule's command names has a space."""
 
 
 def copy_project(folder: Path) -> Path:

@@ -1,8 +1,9 @@
-"""Tiny data for whole runs."""
+"""Tiny data for whole runs, and a tiny study that was built whole."""
 
 import numpy as np
 import pytest
 from helpers.command_line import call
+from helpers.project_copy import SPACED, copy_project, run_snakemake
 
 
 @pytest.fixture(scope="module")
@@ -20,3 +21,12 @@ def data(arrays, tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "small.npz"
     np.savez(path, **arrays)
     return path
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """A project of its own, built whole; minutes, so once for all modules."""
+    folder = copy_project(tmp_path_factory.mktemp("dag"))
+    result = run_snakemake(folder, config=SPACED)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return folder

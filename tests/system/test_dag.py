@@ -15,33 +15,22 @@ import pandas as pd
 import pytest
 import yaml
 from helpers import project_copy
-from helpers.project_copy import ROOT, copy_project, edited, run_snakemake
+from helpers.project_copy import ROOT, SPACED, copy_project, edited, run_snakemake
 from lib.labels import label
 from lib.resources import sampling_cost
 from lib.study import resolve
 
 pytestmark = pytest.mark.system
 
-# Every path that a rule's command names has a space.
-CONFIG = ["output_dir=my results"]
 FIGURES = {"schedules", "beta_traces", "cost", "learning_curves", "degeneracy", "reliability"}
 TABLES = {"study", "speedups"}
 CELL = ["dataset", "scheme", "kernel"]
 HAS_TEX = shutil.which("latexmk") is not None
-planned = partial(project_copy.planned, config=CONFIG)
+planned = partial(project_copy.planned, config=SPACED)
 
 
 def planned_with(folder, *config):
-    return project_copy.planned(folder, config=[*CONFIG, *config])
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """A project of its own, built whole."""
-    folder = copy_project(tmp_path_factory.mktemp("dag"))
-    result = run_snakemake(folder, config=CONFIG)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return folder
+    return project_copy.planned(folder, config=[*SPACED, *config])
 
 
 @pytest.fixture
@@ -145,7 +134,7 @@ def test_every_cell_of_the_study_table_is_the_summary_s_in_its_place(out):
 def test_the_paper_is_built_and_the_same_bytes_again(built, out):
     first = (out / "paper.pdf").read_bytes()
     assert first.startswith(b"%PDF")
-    assert run_snakemake(built, "paper", "--forcerun", "paper", config=CONFIG).returncode == 0
+    assert run_snakemake(built, "paper", "--forcerun", "paper", config=SPACED).returncode == 0
     assert (out / "paper.pdf").read_bytes() == first
 
 
@@ -176,7 +165,7 @@ def test_a_changed_figure_script_redraws_that_figure_only(built):
     with edited(built / "workflow" / "scripts" / "plot_degeneracy.py"):
         plan = planned(built)
         assert plan.pop("paper", None) == (1 if HAS_TEX else None)
-        assert plan == {"figure": 1}
+        assert plan == {"figure": 1, "pages": 1}
     with edited(built / "workflow" / "lib" / "style.py"):
         assert planned(built)["figure"] == len(FIGURES)
 
@@ -207,7 +196,7 @@ def test_a_changed_setting_reruns_only_the_runs_that_read_it(built):
 
 
 def test_compare_judges_the_summary_it_is_given_and_keeps_the_report(built, out):
-    result = run_snakemake(built, "compare", config=[*CONFIG, "compare=my results/tiny/summary.csv"])
+    result = run_snakemake(built, "compare", config=[*SPACED, "compare=my results/tiny/summary.csv"])
     # Four seconds of sampling on a hundred images are no reproduction.
     assert result.returncode == 1
     assert "0 not run" in result.stdout

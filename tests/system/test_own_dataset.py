@@ -110,6 +110,13 @@ def test_it_is_in_the_table_and_the_figures(project, out):
     assert not (out / "data" / "melting_points.npz").exists()
 
 
+def test_it_is_on_the_first_page_of_the_report_and_in_its_tables(out):
+    pages = {name: (out / "report" / f"{name}.html").read_text() for name in ("headlines", "study", "runs")}
+    assert "melting points, best test RMSE" in pages["headlines"]
+    assert "Test RMSE" in pages["study"] and "melting points" in pages["study"].lower()
+    assert "my models.py:mlp" in pages["runs"]
+
+
 @pytest.mark.skipif(not HAS_TEX, reason="TeX is not on this machine; .ci/run installs it")
 def test_the_paper_names_it(out):
     assert (out / "paper.pdf").read_bytes().startswith(b"%PDF")

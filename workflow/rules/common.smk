@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 # Scripts inherit this path, and find `lib` by it.
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
+from lib.captions import TEMPLATES, caption_of, title_of
 from lib.config import ConfigError
 from lib.datasets import NETWORKS
 from lib.resources import request, sampling_cost
@@ -41,6 +42,17 @@ prefer_own_commands()
 def out(path):
     """A path of this scale's results."""
     return f"{STUDY.folder}/{path}"
+
+
+def in_report(name, category):
+    """A page as an entry of the report."""
+    caption = caption_of(name)
+    return report(
+        out(f"report/{name}.html"),
+        caption=f"../report/{caption.name}",
+        category=category,
+        labels={"result": title_of(caption)},
+    )
 
 
 def data_of(wildcards):

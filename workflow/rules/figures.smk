@@ -5,14 +5,14 @@ METRICS = {"metrics": of_runs(rules.run.output.metrics)}
 TRACES = {"traces": of_runs(rules.run.output.trace)}
 OF_SMOOTH = {"traces": of_runs(rules.run.output.trace, scheme=SMOOTH)}
 SUMMARY = {"summary": rules.summary.output.summary}
-# scripts/plot_<name>.py draws it: from what, and its category and title in the report.
+# scripts/plot_<name>.py draws it: from what, and its category in the report. Its title is in report/<name>.rst.
 FIGURES = {
-    "schedules": (TRACES, "Schedules", "Data used per iteration"),
-    "beta_traces": (OF_SMOOTH, "Schedules", "beta of smooth data annealing"),
-    "cost": (SUMMARY, "Results", "Test scores against cost"),
-    "learning_curves": (TRACES, "Results", "Test scores on the way"),
-    "degeneracy": (TRACES, "Diagnostics", "Effective sample size"),
-    "reliability": (METRICS, "Diagnostics", "Reliability diagrams"),
+    "schedules": (TRACES, "2 Schedules"),
+    "beta_traces": (OF_SMOOTH, "2 Schedules"),
+    "cost": (SUMMARY, "1 Scores and cost"),
+    "learning_curves": (TRACES, "1 Scores and cost"),
+    "degeneracy": (TRACES, "3 Diagnostics"),
+    "reliability": (METRICS, "3 Diagnostics"),
 }
 if SMOOTH not in STUDY.settings["schemes"]:
     del FIGURES["beta_traces"]
@@ -25,15 +25,7 @@ rule figure:
         style=WORKFLOW / "lib" / "figures.mplstyle",
     output:
         pdf=out("figures/{figure}.pdf"),
-        png=report(
-            out("figures/{figure}.png"),
-            caption="../report/figure.rst",
-            category=lambda wildcards: FIGURES[wildcards.figure][1],
-            labels=lambda wildcards: {
-                "artefact": FIGURES[wildcards.figure][2],
-                "kind": "figure",
-            },
-        ),
+        png=out("figures/{figure}.png"),
     log:
         out("logs/figures/{figure}.log"),
     wildcard_constraints:

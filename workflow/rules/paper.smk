@@ -53,8 +53,8 @@ rule paper:
         pdf=report(
             out("paper.pdf"),
             caption="../report/paper.rst",
-            category="Paper",
-            labels={"artefact": "The paper", "kind": "document"},
+            category="6 Paper",
+            labels={"result": "The paper"},
         ),
     log:
         out("logs/paper.log"),

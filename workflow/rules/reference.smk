@@ -14,6 +14,7 @@ REFERENCE_TABLES = [
     "choice",
     "explanations",
 ]
+REFERENCE_FIGURES = ["cost", "learning_curves"]
 
 
 # `use rule` does not inherit that a rule is local.
@@ -75,7 +76,7 @@ use rule figure as reference_figure with:
     log:
         out("logs/reference/{figure}.log"),
     wildcard_constraints:
-        figure="cost|learning_curves",
+        figure="|".join(REFERENCE_FIGURES),
     params:
         runs=[],
     message:
@@ -85,8 +86,7 @@ use rule figure as reference_figure with:
 rule reference:
     input:
         tables=expand(rules.reference_table.output.tex, table=REFERENCE_TABLES) + SMALL_OF_PAPER["tables"],
-        figures=expand(rules.reference_figure.output.pdf, figure=["cost", "learning_curves"])
-        + SMALL_OF_PAPER["figures"],
+        figures=expand(rules.reference_figure.output.pdf, figure=REFERENCE_FIGURES) + SMALL_OF_PAPER["figures"],
         summary=rules.reference_study.output,
 
 
