@@ -86,7 +86,8 @@ use rule figure as reference_figure with:
 rule reference:
     input:
         tables=expand(rules.reference_table.output.tex, table=REFERENCE_TABLES) + SMALL_OF_PAPER["tables"],
-        figures=expand(rules.reference_figure.output.pdf, figure=REFERENCE_FIGURES) + SMALL_OF_PAPER["figures"],
+        figures=expand(rules.reference_figure.output.pdf, figure=REFERENCE_FIGURES)
+        + SMALL_OF_PAPER["figures"],
         summary=rules.reference_study.output,
 
 
