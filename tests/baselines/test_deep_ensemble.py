@@ -50,6 +50,7 @@ def plain_training(seed):
     return 100 * np.mean(np.argmax(module.apply(params, TEST[0]), axis=1) == TEST[1])
 
 
+@pytest.mark.slow
 def test_its_networks_are_as_accurate_as_by_plain_training_and_together_better():
     found = deep_ensemble(MODEL, TRAIN, PLAIN, test=TEST, progress=False).metrics
     plain = [plain_training(seed) for seed in range(3)]

@@ -16,6 +16,7 @@ def regression():
     return adaptive.make_regression(2_000)
 
 
+@pytest.mark.slow
 def test_annealing_data_costs_less_than_tempering_all_and_finds_the_same_evidence(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     figures = adaptive.cost_of_adaptive(QUICK)
@@ -29,6 +30,7 @@ def test_annealing_data_costs_less_than_tempering_all_and_finds_the_same_evidenc
     assert figures["blackjax_smc_over_adaptive"] is None
 
 
+@pytest.mark.slow
 def test_blackjax_finds_the_same_posterior_and_its_gradients_are_counted(regression):
     pytest.importorskip("blackjax")
     tempered = adaptive.blackjax_samplers(regression, 200)["blackjax_smc"](0)

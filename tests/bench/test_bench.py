@@ -118,6 +118,7 @@ def test_images_are_repeated_to_any_number():
     np.testing.assert_array_equal(data.train_x[0], data.train_x[2_000])
 
 
+@pytest.mark.slow
 def test_the_command_measures_and_writes_its_figures(tmp_path, capsys, cache):
     where = ["--json", str(tmp_path / "f.json"), "--compilation-cache", str(cache)]
     assert main(["bench", "compilations", "--quick", *where]) == 0

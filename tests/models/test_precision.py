@@ -10,6 +10,8 @@ from smcda.bench.timing import images
 from smcda.models.flat import flattened
 from smcda.models.lenet import make_model
 
+pytestmark = pytest.mark.slow
+
 N_DATA, N_PARTICLES, N_IMAGES, SETTLING_MOVES = 60_000, 4, 100, 60
 STEP_SIZE, LEAPFROG_STEPS = 0.002, 3
 DATA = images(N_IMAGES)

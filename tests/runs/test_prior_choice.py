@@ -45,6 +45,7 @@ def choice():
     return choose_prior_scale(model_of_scale, (x, y), SCALES, SETTINGS, test=(x, 0 * y), progress=False)
 
 
+@pytest.mark.slow
 def test_the_scale_of_largest_evidence_is_chosen(choice):
     exact = {scale: exact_log_evidence(scale) for scale in SCALES}
     assert choice.scale == max(exact, key=lambda scale: exact[scale]) == 1.5
@@ -56,6 +57,7 @@ def test_the_scale_of_largest_evidence_is_chosen(choice):
     assert max(scores) == scores[0]
 
 
+@pytest.mark.slow
 def test_it_prints_as_a_table(choice):
     lines = str(choice).splitlines()
     assert lines[0].split()[:3] == ["scale", "log_evidence", "log_evidence_error"]
@@ -64,6 +66,7 @@ def test_it_prints_as_a_table(choice):
     assert lines[5] == "chosen: 1.5"
 
 
+@pytest.mark.slow
 def test_the_plot_has_evidence_and_test_scores(choice):
     axes = choice.plot()
     table = choice.table

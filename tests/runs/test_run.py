@@ -58,6 +58,7 @@ def test_the_posterior_of_a_regression_is_that_of_the_closed_form(result):
     assert_exact(result, 240)
 
 
+@pytest.mark.slow
 def test_a_posterior_extended_in_three_instalments_is_that_of_all_data():
     extended = run(MODEL, (X[:60], Y[:60]), SamplerConfig(particles=J), seed=1, progress=False)
     for first, end in ((60, 90), (90, 200), (200, 240)):

@@ -93,7 +93,15 @@ def test_a_bad_run_says_what_is_wrong_and_what_to_change(name, caplog):
         assert found.log_evidence is None and found.log_evidence_error is None
 
 
-@pytest.mark.parametrize("settings", [{}, {"kernel": "ld"}, {"ess_target": 0.9}, {"batch_size": N_DATA}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ({"kernel": "ld"}, {"ess_target": 0.9})),
+        pytest.param({"batch_size": N_DATA}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 def test_a_healthy_run_says_nothing_and_all_ways_agree(settings, caplog):
     found = sample(log_likelihood, PRIOR, *data(), SamplerConfig(**settings))
     assert found.diagnostics == [] and caplog.messages == []
@@ -177,6 +185,7 @@ def test_a_start_that_cannot_work_is_named_before_anything_moves():
         sample(lambda p, x, y: log_likelihood(p, x, y) - jnp.sqrt(0 * p["shift"]), PRIOR, x, y)
 
 
+@pytest.mark.slow
 def test_a_likelihood_with_an_edge_keeps_the_particles_inside():
     x, y = data()
 

@@ -173,6 +173,7 @@ def test_resampling_keeps_weights_and_scales_together(result):
         np.testing.assert_array_equal(fewer.params[layer]["kernel"], result.params[layer]["kernel"][j])
 
 
+@pytest.mark.slow
 def test_an_extended_posterior_is_that_of_all_data():
     x, y = data()
     first = run(model(), (x[:30], y[:30]), progress=False)

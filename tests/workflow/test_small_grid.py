@@ -38,11 +38,11 @@ def test_the_study_is_what_it_is_meant_to_be():
 
 
 def test_every_command_is_one_that_the_package_takes():
-    study = study_of(seeds=[0])
+    study, parser = study_of(seeds=[0]), make_parser()
     for path in study.by_path:
         command = study.command(path).replace("'", "")
         files = ["--data", "d.npz", "--ood", "o.npz", "--out", "out", *study.device_options().split()]
-        make_parser().parse_args([*command.split(), *files])
+        parser.parse_args([*command.split(), *files])
 
 
 def test_a_grid_that_grows_leaves_the_commands_and_places_of_its_runs_as_they_are():
