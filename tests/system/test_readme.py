@@ -1,6 +1,9 @@
 """What the README shows does what it says."""
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +17,8 @@ from smcda.smc.kernels import KERNELS
 from smcda.smc.resampling import RESAMPLERS
 from smcda.smc.schedules import SCHEDULES
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
 
 
 def example():
@@ -50,3 +54,19 @@ def test_the_help_names_every_choice(capsys):
         cli.main(["data", "--help"])
     text = capsys.readouterr().out
     assert all(name in text for name in DATASETS)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("call", "n_errors"),
+    [("sample(log_likelihood, prior, x, y", 0), ("sample(log_likelihood, prior, x, y, sed=1", 1)],
+)
+def test_an_editor_accepts_the_example_and_nothing_misspelt(tmp_path, call, n_errors):
+    as_it_stands = "sample(log_likelihood, prior, x, y"
+    assert as_it_stands in example()
+    file = tmp_path / "example.py"
+    file.write_text("# pyright: strict\n" + example().replace(as_it_stands, call))
+    command = ["pyright", "--outputjson", "--pythonpath", sys.executable, str(file)]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout)
+    assert found["summary"]["errorCount"] == n_errors, found["generalDiagnostics"]
+    assert found["summary"]["filesAnalyzed"] == 1
