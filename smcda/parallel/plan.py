@@ -201,7 +201,7 @@ def choose_fast_code(model: Model, gradients: str, device: Any) -> FastCode | No
     if model.native is None or device.platform != "cpu":
         if gradients == "native":
             raise BadInput(
-                "gradients native run on a CPU, for the built-in networks only: choose --gradients xla"
+                "gradients native run on a CPU, for the built-in networks only: choose gradients xla"
             )
         return None
     try:

@@ -45,7 +45,7 @@ def choose_devices(
         near = n_particles // requested * requested or requested
         raise BadInput(
             f"particles is {n_particles}, which {requested} devices can't share evenly: choose a multiple of "
-            f"{requested} (such as {near} or {near + requested}), or other --devices"
+            f"{requested} (such as {near} or {near + requested}), or other devices"
         )
     return None if requested == 1 else Mesh(np.asarray(visible[:requested]), (AXIS,))
 

@@ -123,8 +123,7 @@ def check_like(found: Any, known: Any, split: str = "") -> Any:
     found = jax.tree.map(np.asarray, found)
     if jax.tree.structure(found) != jax.tree.structure(known):
         raise BadInput(
-            f"{split}data are {jax.tree.structure(found)}, but the others {jax.tree.structure(known)}: "
-            "give the same structure"
+            f"{split}data are {_names(found)}, but the others {_names(known)}: give the same tree of arrays"
         )
     pairs = zip(jax.tree.leaves(found), jax.tree.leaves(known), strict=True)
     for one, other in pairs:
@@ -135,6 +134,12 @@ def check_like(found: Any, known: Any, split: str = "") -> Any:
         if not np.issubdtype(other.dtype, np.floating) and not np.array_equal(one.astype(other.dtype), one):
             raise BadInput(f"{split}examples are not of type {other.dtype}, as the others are: convert them")
     return jax.tree.map(lambda a, b: a.astype(b.dtype), found, known)
+
+
+def _names(tree: Any) -> str:
+    """The arrays of a tree by their places in it."""
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
+    return ", ".join(jax.tree_util.keystr(path) or "an array" for path in paths) or "no arrays"
 
 
 def check_foreign(model: Model, x: Any, test: Any, foreign: Any) -> Any:

@@ -142,6 +142,6 @@ def test_a_compiler_that_fails_is_named(monkeypatch, caplog):
 
 def test_native_gradients_are_refused_where_there_are_none():
     model = Model.from_log_likelihood(lambda parameters, x, y: y, gaussian(np.zeros(2), 1.0))
-    with pytest.raises(BadInput, match="built-in networks only: choose --gradients xla"):
+    with pytest.raises(BadInput, match="built-in networks only: choose gradients xla"):
         choose_fast_code(model, "native", jax.devices()[0])
     assert choose_fast_code(model, "auto", jax.devices()[0]) is None

@@ -231,6 +231,10 @@ BAD = {
         lambda: run(Model(lambda p, x: p["slip"], likelihoods.gaussian(1.0), MODEL.prior), (X, Y)),
         "the model fails on float32 .*KeyError: 'slip'",
     ),
+    "test tree": (
+        lambda: run(MODEL, (X, Y), test=({"a": X}, Y)),
+        r"test data are \[0\]\['a'\], \[1\], but the others \[0\], \[1\]: give the same tree of arrays",
+    ),
     "test shape": (lambda: run(MODEL, (X, Y), test=(X[:, :2], Y)), r"test examples have shape \(2,\)"),
     "option": (lambda: run(MODEL, (X, Y), evaluate_every=0), "evaluate_every is 0"),
     "no predictive": (

@@ -174,6 +174,11 @@ def test_speedups_show_published_seconds_only_where_they_are_given(make):
     assert "published" not in records[0]
 
 
+def test_a_study_of_full_batch_alone_has_no_speedups(make):
+    only = [row for row in ROWS if row["scheme"] == "full_batch"]
+    assert make("speedups", only, ("full_batch",)) == ([], [])
+
+
 def test_every_ablation_stands_in_its_place_beside_the_published_row(make):
     records, rows = make("ablations", datasets=DATASETS)
     runs = pd.read_csv(REFERENCE / "runs.csv", dtype={"prior_scale": str})

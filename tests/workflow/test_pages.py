@@ -190,3 +190,9 @@ def test_a_regression_s_best_is_its_least_error(tmp_path):
     text, _ = headlines(tmp_path, metric="test_rmse")
     assert "best test RMSE: LD 80.000 (constant), HMC 85.400 (full batch)" in text
     assert "HMC above" not in text
+
+
+def test_a_table_without_rows_says_so(tmp_path):
+    file = tmp_path / "table.csv"
+    pd.DataFrame([]).to_csv(file, index=False)
+    assert "no rows" in table_body(file)

@@ -122,6 +122,8 @@ def lay_out(table: pd.DataFrame, n_names: int) -> str:
 
 def table_body(file: Path) -> str:
     """A CSV as HTML. What is the same in all of several single runs stands in a table of its own."""
+    if not file.read_text().strip():
+        return "<p>This study has no rows for it.</p>"
     table = read_table(file)
     if "metric" in table:
         return lay_out(*by_metric(table))
