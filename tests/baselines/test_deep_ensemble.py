@@ -94,6 +94,7 @@ def test_decay_and_epochs_are_chosen_by_validation_and_the_search_is_counted():
     assert metrics["search_likelihood_evaluations"] == 2 * 2 * 40 * 12
 
 
+@pytest.mark.slow
 def test_test_data_decide_nothing():
     given = EnsembleConfig(particles=2, epochs=6, weight_decay=(0.0, 0.3), search_particles=2)
     wrong = TEST[0], (TEST[1] + 1) % 10

@@ -72,6 +72,7 @@ def test_samples_of_several_cycles_are_of_the_posterior_too():
     assert np.all(np.abs(of_mean) < 8) and np.all(np.abs(of_sd) < 8)
 
 
+@pytest.mark.slow
 def test_the_learning_rate_is_chosen_by_validation_and_one_that_diverges_is_not():
     given = config(learning_rate=(1e-6, 0.05, 1e6), validation=0.2, chains=50, particles=50, batch_size=10)
     result = sghmc(MODEL, (X, Y), given, progress=False)

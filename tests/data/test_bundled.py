@@ -42,6 +42,7 @@ def test_the_bundled_subset_keeps_the_order_of_the_idx_files(name, first_labels)
     [("mnist", 5, 6742), ("fashion_mnist", 9, 6000)],
     ids=["mnist", "fashion_mnist"],
 )
+@pytest.mark.slow
 def test_the_full_data_are_complete_and_the_subset_is_the_first_of_each_class(
     name, first_label, ones, tmp_path
 ):
@@ -59,6 +60,7 @@ def test_the_full_data_are_complete_and_the_subset_is_the_first_of_each_class(
             np.testing.assert_array_equal(small_x[small_y == label], x[y == label][:n])
 
 
+@pytest.mark.slow
 @needs_full_data
 def test_cutting_the_subset_again_gives_the_contents_that_are_bundled(tmp_path):
     command = [

@@ -66,6 +66,7 @@ def test_a_posterior_extended_in_three_instalments_is_that_of_all_data():
         assert_exact(extended, end)
 
 
+@pytest.mark.slow
 def test_extending_costs_less_than_starting_again(result):
     most = run(MODEL, (X[:220], Y[:220]), SamplerConfig(particles=J), progress=False)
     rest = most.extend(X[220:], Y[220:], progress=False)

@@ -114,6 +114,7 @@ def test_a_healthy_run_says_nothing_and_all_ways_agree(settings, caplog):
     np.testing.assert_allclose(mean, exact, atol=0.2 * np.std(tempered.params["slope"], axis=0).max())
 
 
+@pytest.mark.slow
 def test_what_a_function_reads_is_not_remembered_from_an_earlier_call():
     offset = {"value": np.zeros(2, np.float32)}
 

@@ -53,11 +53,13 @@ def test_fresh_minibatches_are_corrected_for_too():
     assert_exact(config("constant_to_refine", "ld", "previous"), noise=0.1)
 
 
+@pytest.mark.slow
 def test_weighting_by_the_current_target_is_biased_when_the_target_moves():
     found = gaussian.errors(config("linear", "ld", "current"), N_KEYS)
     assert found.distance["mean"] > 15
 
 
+@pytest.mark.slow
 def test_these_problems_make_the_sampler_resample_and_use_all_data():
     found = gaussian.estimate(config("smooth_data_annealing", "ld", "previous"), 8)
     assert np.all(found.resampled >= 1)
