@@ -255,7 +255,7 @@ def test_values_that_are_not_finite_are_named_and_not_blamed_on_the_step_size():
         sample(log_likelihood, prior, x, y, SamplerConfig(**FIXED_SMALL))
     with pytest.raises(BadInput, match="y is of type <U1, but must be numbers"):
         sample(log_likelihood, prior, np.nan_to_num(x), np.full(len(x), "a"), SamplerConfig(**FIXED_SMALL))
-    with pytest.raises(BadInput, match="scale of a normal prior must be above 0"):
+    with pytest.raises(BadInput, match="scale of a normal prior is 0.*must be finite and above 0"):
         priors.gaussian({"slope": np.zeros(2)}, {"slope": 0.0})
 
 
