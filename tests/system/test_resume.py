@@ -259,6 +259,15 @@ def test_a_signal_with_nowhere_to_save_is_a_failure_that_says_so(data, tmp_path,
     assert files(tmp_path / "run") == []
 
 
+@pytest.fixture
+def as_from_a_terminal():
+    """SIGINT interrupts; where a script starts a process in the background, it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("as_from_a_terminal")
 def test_a_signal_before_the_first_iteration_acts_as_without_a_handler(data, undisturbed, tmp_path):
     """While a resumed run compiles or waits, a signal ends the process; what it had is still there."""
     config = make_config(data, tmp_path / "run")
