@@ -32,7 +32,7 @@ def check_output(out: Path, overwrite: bool) -> None:
     """Refuse an output folder that can't be written, or that holds a finished run."""
     check_folder("out", out)
     if (out / "metrics.json").exists() and not overwrite:
-        raise BadInput(f"output {out} holds a finished run: choose another folder, or overwrite (--overwrite)")
+        raise BadInput(f"output {out} holds a finished run: choose another, or overwrite (--overwrite)")
 
 
 def check_folder(name: str, folder: Path) -> None:
